@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +45,7 @@ from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Driver, IncompatibleStoreError, Store, is_shared
 from fairwarning.engine.retention import Pruner
+from fairwarning.engine.time_control import stored_manual_time
 from fairwarning.formats.counts import format_count
 from fairwarning.formats.log_messages import LogMessage
 from fairwarning.formats.prometheus import MetricFamily
@@ -178,6 +178,7 @@ class FleetServer:
             self._settings = replace(settings, serve=replace(settings.serve, inventory=()))
         self._tokens = await self._open_tokens()
         self._console_secret = bytes.fromhex(await stored_secret(self.engine.store, "console-secret"))
+        self._user_data_key = await stored_secret(self.engine.store, "user-data-key")
         await self._open_metadata()
         if self._internal is not None:
             await self._open_internal(self._internal)
@@ -202,7 +203,7 @@ class FleetServer:
         store = await self._open_store()
         self._stack.push_async_callback(store.close)
         clock: SystemClock | ManualClock = SystemClock()
-        manual_time = await _stored_manual_time(store) or clock.now()
+        manual_time = await stored_manual_time(store) or clock.now()
         if settings.manual_clock:
             clock = ManualClock(manual_time)
             await store.put_value("clock", manual_time.isoformat())
@@ -322,7 +323,7 @@ class FleetServer:
         settings = self._settings
         control = Control(self.engine)
         attestation = Attestation(self._sign, SystemClock().now)
-        app = MetadataApp(control, settings.profile, self._identity(), attestation)
+        app = MetadataApp(control, settings.profile, self._identity(), attestation, self._user_data)
         await start_replays(control, settings.replays, app.replay, self._replayed)
         server = HttpServer[MachineRef](
             app.answer, self.engine.clock.now, self._guest_limits(), fast_path=app, bind=self._bind_guests
@@ -461,6 +462,11 @@ class FleetServer:
 
         return lambda machine, resource: machine_token(self._tokens, self.engine, machine, resource)
 
+    def _user_data(self, machine: MachineRef) -> str:
+        from fairwarning.arm.compute.user_data import machine_user_data
+
+        return machine_user_data(self.engine, self._user_data_key, machine)
+
     async def _sign(self, data: bytes) -> bytes | None:
         """Sign an attested document with the authority of the APIs' certificates; None if there is none."""
         await asyncio.shield(self._management)
@@ -581,16 +587,6 @@ def _check_token(api: str, address: tuple[str, int] | None, token: str | None) -
     if token is not None and len(token) < SHORTEST_TOKEN:
         length = format_count(len(token), "character")
         raise InvalidError("token", f"has {length}; it needs at least {SHORTEST_TOKEN}")
-
-
-async def _stored_manual_time(store: Store) -> datetime | None:
-    """Return the manual time at which the last server stopped; None if its clock was never manual."""
-    text = await store.get_value("clock")
-    newest = await store.journal(limit=1, newest_first=True)
-    if text is None:
-        return None
-    moved_to = datetime.fromisoformat(text)
-    return max([moved_to, *(entry.at for entry in newest)])
 
 
 def _url_host(host: str) -> str:

@@ -6,6 +6,8 @@ import uuid
 import jwt
 import pytest
 
+from fairwarning.access import stored_secret
+from fairwarning.arm.compute.user_data import KEY_NAME, machine_user_data
 from fairwarning.arm.tokens import Tokens, machine_token
 from fairwarning.core.azure.identity import identify
 from fairwarning.core.blueprint import Blueprint
@@ -15,6 +17,7 @@ from fairwarning.metadata import instance
 from tests.arm.arm_client import NOON
 from tests.arm.azure import HOME, ROOT, Azure, at
 from tests.arm.compute import SET, VM, both, compute, model, scale_set
+from tests.fleet_harness import run
 
 DEBIAN: dict[str, Json] = {"publisher": "Debian", "offer": "debian-12", "sku": "12", "version": "latest"}
 UBUNTU: dict[str, Json] = {
@@ -250,3 +253,21 @@ def test_a_machine_reads_whether_passwords_are_accepted(profile: Json, keys_only
     azure.put(f"{VM}/db", {"properties": {"osProfile": profile}})
 
     assert at(seen_inside(azure, "db"), "osProfile", "disablePasswordAuthentication") == keys_only
+
+
+@pytest.mark.rule("I-20")
+@pytest.mark.parametrize("mode", ["Uniform", "Flexible"])
+def test_a_machine_reads_its_user_data(mode: str) -> None:
+    azure = compute()
+    azure.put(f"{VM}/db", {"location": "westeurope", "properties": {"userData": "aGVsbG8="}})
+    azure.put(f"{VM}/bare", {"location": "westeurope"})
+    orchestration: Json = {"properties": {"orchestrationMode": mode}}
+    azure.put(f"{SET}/web", both(both(scale_set(1), orchestration), model(userData="d29ybGQ=")))
+    key = run(stored_secret(azure.fleet.engine.store, KEY_NAME))
+
+    def inside(name: str) -> str:
+        return machine_user_data(azure.fleet.engine, key, azure.fleet.ref(name))
+
+    assert inside("db") == "aGVsbG8="
+    assert [inside(name) for name in azure.fleet.machines("lab/web")] == ["d29ybGQ="]
+    assert inside("bare") == ""

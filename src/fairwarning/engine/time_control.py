@@ -12,6 +12,7 @@ from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
+from fairwarning.engine.ports import Store
 from fairwarning.formats import durations
 
 #: The longest move in one request.
@@ -25,6 +26,16 @@ class WrongClockError(FairWarningError):
     """The clock does not support this operation."""
 
     status_hint = 409
+
+
+async def stored_manual_time(store: Store) -> datetime | None:
+    """Return the manual time at which the last server stopped; None if its clock was never manual."""
+    text = await store.get_value("clock")
+    newest = await store.journal(limit=1, newest_first=True)
+    if text is None:
+        return None
+    moved_to = datetime.fromisoformat(text)
+    return max([moved_to, *(entry.at for entry in newest)])
 
 
 async def advance_to(engine: Engine, clock: ManualClock, to: datetime) -> None:

@@ -51,6 +51,9 @@ MAX_SILENCE = 600.0
 #: Returns the token document of a machine for a resource.
 Identity = Callable[[MachineRef, str], Mapping[str, Json]]
 
+#: Returns the user data of a machine.
+UserData = Callable[[MachineRef], str]
+
 _IDENTITY_VERSION, _LOAD_BALANCER_VERSION = "2018-02-01", "2020-10-01"
 
 
@@ -63,11 +66,13 @@ class MetadataApp:
         profile: Profile,
         identity: Identity | None = None,
         attestation: Attestation | None = None,
+        user_data: UserData | None = None,
     ) -> None:
         self._engine = control.engine
         self._profile = profile
         self._token = identity
         self._attestation = attestation
+        self._user_data = user_data
         self._rate = Rate(profile.requests_per_second, profile.burst)
         self._fast_paths: dict[MachineRef, GuestFastPath] = {}
         self._events = ScheduledEvents(control, profile)
@@ -250,8 +255,9 @@ class MetadataApp:
         return _render(element, parameters)
 
     def _facts(self, machine: MachineRef) -> InstanceFacts:
-        scope = self._engine.scope(machine.scope)
-        return instance.instance_facts(self._engine.machine(machine), scope.facts, self._engine.texts())
+        scope, texts = self._engine.scope(machine.scope), self._engine.texts()
+        facts = instance.instance_facts(self._engine.machine(machine), scope.facts, texts)
+        return facts if self._user_data is None else facts._replace(user_data=self._user_data(machine))
 
     def _load_balancer(self, machine: MachineRef, request: Request) -> Response:
         version = _checked_parameters(request).get("api-version", "")
