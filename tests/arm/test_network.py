@@ -7,6 +7,7 @@ import pytest
 from fairwarning.arm import network
 from fairwarning.arm.compute import vms
 from fairwarning.arm.context import SUBSCRIPTION
+from fairwarning.arm.documents import get_fields
 from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at
 
@@ -29,7 +30,8 @@ def test_what_is_put_is_there(azure: Azure) -> None:
     assert response.status == 201
     assert response.headers == ()
     assert response.body == azure.get(NET)
-    assert response.body == {
+    assert {**get_fields(response.body), "etag": ""} == {
+        "etag": "",
         "id": f"{ROOT}/providers/{NET}",
         "name": "net",
         "type": "Microsoft.Network/virtualNetworks",
@@ -242,3 +244,37 @@ def test_what_makes_no_sense_is_refused(
     azure: Azure, method: str, path: str, body: Json, status: int, code: str
 ) -> None:
     assert azure.refused(method, path, body)[:2] == (status, code)
+
+
+def test_what_a_client_reads_it_can_put_back_and_the_etag_stays(azure: Azure) -> None:
+    azure.put(NET, {"properties": {"subnets": [{"name": "inner", "properties": {"addressPrefix": "x"}}]}})
+    network = azure.get(NET)
+
+    azure.put(NET, network)
+
+    assert azure.get(NET) == network
+    assert at(network, "etag") == at(network, "properties", "subnets", 0, "etag")
+
+
+def test_every_change_of_a_network_changes_its_etag(azure: Azure) -> None:
+    azure.put(NET, {})
+    before = at(azure.get(NET), "etag")
+
+    azure.put(f"{NET}/subnets/inner", {})
+
+    assert at(azure.get(NET), "etag") != before
+    assert at(azure.get(f"{NET}/subnets/inner"), "etag") == at(azure.get(NET), "etag")
+
+
+def test_a_network_goes_once_the_interfaces_in_it_are_gone(azure: Azure) -> None:
+    azure.put(
+        NET, {"properties": {"subnets": [{"name": "inner", "properties": {"addressPrefix": "10.1.2.0/24"}}]}}
+    )
+    subnet: Json = {"subnet": {"id": f"{ROOT}/providers/{NET}/subnets/inner"}}
+    azure.put(NIC, {"properties": {"ipConfigurations": [{"name": "main", "properties": subnet}]}})
+
+    refused = azure.refused("DELETE", NET)[:2]
+    azure.delete(NIC)
+
+    assert refused == (400, "InUseSubnetCannotBeDeleted")
+    assert azure.delete(NET).status == 200

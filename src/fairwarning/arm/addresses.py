@@ -1,6 +1,9 @@
-"""Private addresses of network interfaces: the first free one of the subnet, as Azure assigns them."""
+"""Private addresses of network interfaces: the first free one of the subnet, as Azure assigns them.
 
-from collections.abc import Iterator, Sequence
+A subnet that an interface refers to must exist, and exists until no interface refers to it any more.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import ip_address
 from itertools import islice
 
@@ -22,13 +25,16 @@ def assign(state: ArmState, interface: Document, before: Document | None) -> Doc
     """Return a network interface with an address for every configuration; the addresses it had stay.
 
     Raises:
-        AzureError: a subnet has no free address.
+        AzureError: a subnet does not exist or has no free address, or an address is taken.
     """
     configurations: list[Json] = []
     for configuration in get_items(interface, "properties", "ipConfigurations"):
         subnet = str(get_path(configuration, "properties", "subnet", "id"))
         taken = _taken(state, subnet, str(interface["id"])) | set(_addresses(configurations, subnet))
         address = get_path(configuration, "properties", "privateIPAddress")
+        if address in taken:
+            message = f"Private address {address} of {interface['id']} is in use by another interface."
+            raise AzureError(400, "PrivateIPAddressInUse", message)
         address = address or _choose(state, configuration, before, taken)
         configurations.append(deep_merge(configuration, {"properties": {"privateIPAddress": address}}))
     return {
@@ -40,7 +46,9 @@ def assign(state: ArmState, interface: Document, before: Document | None) -> Doc
 def _choose(state: ArmState, configuration: Json, before: Document | None, taken: set[str]) -> str:
     name, properties = get_path(configuration, "name"), get_fields(configuration, "properties")
     version = 6 if get_path(properties, "privateIPAddressVersion") == "IPv6" else 4
-    network = subnet_network(str(get_path(properties, "subnet", "id")), version, state.document)
+    subnet = str(get_path(properties, "subnet", "id"))
+    _check_exists(state, subnet, str(get_path(configuration, "id")))
+    network = subnet_network(subnet, version, state.document)
     if network is None:
         octets = bytes.fromhex(derive_id("private", str(get_path(configuration, "id")).lower())[:6])
         return f"10.{octets[0]}.{octets[1]}.{4 + octets[2] % 250}"
@@ -54,6 +62,29 @@ def _choose(state: ArmState, configuration: Json, before: Document | None, taken
         message = f"Subnet {get_path(properties, 'subnet', 'id')} with address prefix {network} is full."
         raise AzureError(400, "SubnetIsFull", message)
     return free
+
+
+def _check_exists(state: ArmState, subnet: str, referrer: str) -> None:
+    parent, separator, name = subnet.lower().rpartition("/subnets/")
+    names = [
+        str(get_path(item, "name")).lower()
+        for item in get_items(state.document(parent), "properties", "subnets")
+    ]
+    if separator and name not in names:
+        message = f"Resource {subnet} referenced by resource {referrer} was not found."
+        raise AzureError(400, "InvalidResourceReference", message)
+
+
+def check_unused(state: ArmState, subnets: Iterable[str]) -> None:
+    """Refuse to delete subnets that network interfaces refer to.
+
+    Raises:
+        AzureError: an interface has an address in one of the subnets.
+    """
+    for subnet in subnets:
+        if _taken(state, subnet, besides=""):
+            message = f"Subnet {subnet} is in use by a network interface and cannot be deleted."
+            raise AzureError(400, "InUseSubnetCannotBeDeleted", message)
 
 
 def _taken(state: ArmState, subnet: str, besides: str) -> set[str]:

@@ -11,6 +11,7 @@ from functools import partial
 from urllib.parse import unquote
 
 from fairwarning.arm import addresses, catalog
+from fairwarning.arm.compute import preconditions
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Edit
 from fairwarning.arm.documents import (
     Document,
@@ -148,7 +149,7 @@ def parse_resource(state: ArmState, request: ArmRequest, *, create: bool = False
 
 async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Store a document in place of the old one; a PATCH merges both."""
-    body = without_secrets(coerce(request.fields()))
+    body = _without_etags(without_secrets(coerce(request.fields())))
 
     def fill(edit: Edit) -> ArmResponse:
         request.check_deployment(edit.state)
@@ -156,17 +157,28 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
         if resource.parent is not None:
             return _put_item(edit, resource, resource.parent, body)
         old = edit.state.document(resource.id)
+        if resource.namespace == _NETWORK:
+            preconditions.check(request, old, _etag_of)
         if old is None and request.method == "PATCH":
             raise resource.not_found_error()
         new: Json = overlay(old, get_fields(body)) if request.method == "PATCH" else body
         after = complete_document(resource.with_stored_name(old), new)
         if resource.type == _INTERFACES:
             after = addresses.assign(edit.state, after, old)
+        addresses.check_unused(edit.state, _subnet_ids(old) - _subnet_ids(after))
         edit.put({resource.id: after})
         # Clients expect 201 for a new network, but 200 for a new disk.
-        return ArmResponse(status=201 if old is None and resource.namespace == _NETWORK else 200, body=after)
+        status = 201 if old is None and resource.namespace == _NETWORK else 200
+        return ArmResponse(status=status, body=_with_etag(after))
 
     return await context.change(request.principal, fill)
+
+
+def _without_etags(value: Json) -> Json:
+    """Return what a client sends without the etags that it has read."""
+    if isinstance(value, dict):
+        return {name: _without_etags(inner) for name, inner in value.items() if name.lower() != "etag"}
+    return [*map(_without_etags, value)] if isinstance(value, list) else value
 
 
 async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
@@ -177,11 +189,12 @@ async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
         owners = _owners(state, resource.id) if resource.type == _INTERFACES else {}
         document: Json = _with_owner(state.document(resource.id), owners)
     else:
-        items = _items(_document_around(state, resource), resource)
+        items = _items(_with_etag(_document_around(state, resource)), resource)
         document = next((item for item in items if _has_name(item, resource.names[-1])), None)
     if not document:
         raise resource.not_found_error()
-    return ArmResponse(body=document)
+    etag = get_path(document, "etag")
+    return ArmResponse(body=document, headers=() if etag is None else (("ETag", str(etag)),))
 
 
 async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
@@ -191,8 +204,10 @@ async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
         resource = parse_resource(edit.state, request)
         if resource.parent is not None:
             return _delete_item(edit, resource, resource.parent)
-        if edit.state.document(resource.id) is None:
+        old = edit.state.document(resource.id)
+        if old is None:
             return ArmResponse(status=204)
+        addresses.check_unused(edit.state, _subnet_ids(old))
         if resource.type == _INTERFACES:
             _check_unused(edit.state, resource.id)
         edit.put({resource.id: None})
@@ -206,7 +221,7 @@ async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     state = context.state()
     resource = parse_resource(state, request)
     if resource.parent is not None:
-        return ArmResponse(body={"value": _items(_document_around(state, resource), resource)})
+        return ArmResponse(body={"value": _items(_with_etag(_document_around(state, resource)), resource)})
     prefix = f"{resource.id}/" if resource.group else f"{resource.root}/"
     owners = _owners(state) if resource.type == _INTERFACES else {}
     documents = (
@@ -269,6 +284,31 @@ def _check_unused(state: ArmState, interface: str, machine: str = "") -> None:
         raise AzureError(400, "NicInUse", message)
 
 
+def _subnet_ids(document: Document | None) -> set[str]:
+    """Return the ids of the subnets of a network; other documents have none."""
+    if document is None or document.get("type") != f"{_NETWORK}/virtualNetworks":
+        return set()
+    return {str(get_path(subnet, "id")) for subnet in get_items(document, "properties", "subnets")}
+
+
+def _etag_of(document: Document) -> str:
+    return f"W/{preconditions.etag_of(document)}"
+
+
+def _with_etag(document: Document) -> Document:
+    """Return a document of Microsoft.Network with its etag, which is also that of the items in its lists."""
+    if not str(document.get("type")).startswith(f"{_NETWORK}/"):
+        return document
+    etag: Document = {"etag": _etag_of(document)}
+    properties: Document = {
+        name: [{**item, **etag} if isinstance(item, dict) and "type" in item else item for item in value]
+        if isinstance(value, list)
+        else value
+        for name, value in get_fields(document, "properties").items()
+    }
+    return {**document, **etag, "properties": properties}
+
+
 def _owners(state: ArmState, interface: str = "") -> Mapping[str, str]:
     """Return the ids of machines by the ids of their interfaces, all or one; only machines link both."""
     owners: dict[str, str] = {}
@@ -285,8 +325,11 @@ def _owners(state: ArmState, interface: str = "") -> Mapping[str, str]:
 
 
 def _with_owner(document: Document | None, owners: Mapping[str, str]) -> Document:
-    if document is None or str(document["id"]).lower() not in owners:
-        return document or {}
+    if document is None:
+        return {}
+    document = _with_etag(document)
+    if str(document["id"]).lower() not in owners:
+        return document
     used: Document = {
         "macAddress": derived_mac_address(str(document["id"])),
         "virtualMachine": {"id": owners[str(document["id"]).lower()]},
@@ -302,7 +345,7 @@ def _put_item(edit: Edit, resource: NetworkResource, parent: str, body: Json) ->
     items = [item if _has_name(old, name) else old for old in old_items]
     after = _with_items(resource, document, [*items, item] if is_new else items)
     edit.put({parent: after})
-    stored = next(item for item in _items(after, resource) if _has_name(item, name))
+    stored = next(item for item in _items(_with_etag(after), resource) if _has_name(item, name))
     return ArmResponse(status=201 if is_new else 200, body=stored)
 
 
@@ -312,7 +355,9 @@ def _delete_item(edit: Edit, resource: NetworkResource, parent: str) -> ArmRespo
     remaining = [item for item in items if not _has_name(item, resource.names[-1])]
     if document is None or len(remaining) == len(items):
         return ArmResponse(status=204)
-    edit.put({parent: _with_items(resource, document, remaining)})
+    after = _with_items(resource, document, remaining)
+    addresses.check_unused(edit.state, _subnet_ids(document) - _subnet_ids(after))
+    edit.put({parent: after})
     return ArmResponse()
 
 

@@ -4,6 +4,8 @@ The etag of a resource is a digest of its document. Nothing about it is stored: 
 etag, and every change of the document changes the etag. The provisioning state is no part of the digest.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 from fairwarning.arm.documents import Document, get_fields
@@ -26,7 +28,9 @@ def etag_of(document: Document) -> str:
     return f'"{derive_id(msgspec.json.encode(content, order="deterministic").decode()).lower()}"'
 
 
-def check(request: ArmRequest, document: Document | None) -> None:
+def check(
+    request: ArmRequest, document: Document | None, etag_of: Callable[[Document], str] = etag_of
+) -> None:
     """Refuse a change whose condition does not hold; ``document`` is None if there is no resource.
 
     Raises:
