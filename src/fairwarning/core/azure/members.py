@@ -8,13 +8,11 @@ def get_path(document: Json, *path: str) -> Json:
     for key in path:
         if not isinstance(document, dict):
             return None
-        folded = key.lower()
-        for name, value in document.items():
-            if name == key or name.lower() == folded:
-                document = value
-                break
+        if key in document:
+            document = document[key]
         else:
-            return None
+            folded = key.lower()
+            document = next((value for name, value in document.items() if name.lower() == folded), None)
     return document
 
 
@@ -28,9 +26,9 @@ def deep_merge(old: Json, new: Json) -> Json:
     """Return ``old`` with ``new`` over it: objects are merged, everything else is replaced."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
-    spellings = {name.lower(): name for name in old}
+    spellings = {} if new.keys() <= old.keys() else {name.lower(): name for name in old}
     merged = dict(old)
     for name, value in new.items():
-        key = spellings.get(name.lower(), name)
-        merged[key] = deep_merge(merged[key], value) if key in merged else value
+        key = name if name in old else spellings.get(name.lower(), name)
+        merged[key] = deep_merge(old[key], value) if key in old and isinstance(value, dict) else value
     return merged
