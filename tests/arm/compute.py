@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 
 from fairwarning.arm import maintenance
-from fairwarning.arm.compute import availability_sets, cloud_services, disks, instances, scalesets, vms
+from fairwarning.arm.compute import (
+    availability_sets,
+    cloud_services,
+    disks,
+    instances,
+    interfaces,
+    scalesets,
+    vms,
+)
 from fairwarning.arm.documents import deep_merge
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
@@ -22,6 +30,7 @@ TABLES = (
     availability_sets.ROUTES,
     cloud_services.ROUTES,
     disks.ROUTES,
+    interfaces.ROUTES,
     maintenance.ROUTES,
 )
 #: The newest api-version, as az sends it.

@@ -8,12 +8,11 @@ I/O: facts in, bytes out.
     └── LeafNeedsTextError   a single value was requested as JSON
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 
 from fairwarning.core.azure.creation import creation_settings
 from fairwarning.core.azure.identity import computer_name, identify, stored_documents
-from fairwarning.core.azure.interfaces import InterfaceFacts, primary_interface
+from fairwarning.core.azure.interfaces import derived_interface, primary_interface
 from fairwarning.core.azure.members import get_path
 from fairwarning.core.document.render import Json, compact_json
 from fairwarning.core.document.versions import IMDS_VERSIONS
@@ -143,7 +142,7 @@ def instance_facts(machine: Machine, scope: ScopeProperties, texts: Mapping[str,
     uniform = scope.kind is ScopeKind.SCALE_SET
     find = stored_documents(texts)
     identity = identify(machine, scope, find)
-    interface = primary_interface(machine, scope, find) or _derived_interface(machine)
+    interface = primary_interface(machine, scope, find) or derived_interface(machine)
     return InstanceFacts(
         name=machine.name,
         vm_id=machine.vm_id,
@@ -176,18 +175,6 @@ def instance_facts(machine: Machine, scope: ScopeProperties, texts: Mapping[str,
         subnet=interface.subnet,
         subnet_prefix=interface.subnet_prefix,
         mac=interface.mac,
-    )
-
-
-def _derived_interface(machine: Machine) -> InterfaceFacts:
-    """Return an interface whose addresses follow from the id of the machine, so that they never change."""
-    digest = hashlib.sha256(machine.vm_id.encode()).digest()
-    subnet = f"10.{digest[0]}.{digest[1]}"
-    return InterfaceFacts(
-        private_ip=f"{subnet}.{4 + digest[2] % 250}",
-        subnet=f"{subnet}.0",
-        subnet_prefix=24,
-        mac="000D3A" + digest[3:6].hex().upper(),
     )
 
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from fairwarning.arm import resource_ids
+from fairwarning.arm import catalog, resource_ids
 from fairwarning.arm.compute import render, validation
 from fairwarning.arm.compute.resource_type import ResourceType, Scopes, each_set, find_set
 from fairwarning.arm.context import Edit
@@ -75,4 +75,4 @@ TYPE = ResourceType[Scopes](
     # Clients accept nothing else, even for a new set.
     created_status=200,
 )
-ROUTES = TYPE.routes()
+ROUTES = (*TYPE.routes(), TYPE.list_route("vmSizes", lambda state, resource: catalog.SIZES))

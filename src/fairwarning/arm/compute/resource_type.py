@@ -115,6 +115,15 @@ class ResourceType(Generic[T]):
         routes += [ArmRoute("POST", f"{one}/{verb}", partial(self.act, verb)) for verb in self.verbs]
         return tuple(routes)
 
+    def list_route(self, name: str, items: Callable[[ArmState, T], Iterable[Document]]) -> ArmRoute:
+        """Return the route of a list below a resource."""
+
+        async def respond(context: ArmContext, request: ArmRequest) -> ArmResponse:
+            state = context.state()
+            return ArmResponse(body={"value": [*items(state, self.require(state, request.names))]})
+
+        return ArmRoute("GET", f"{GROUP_PATH}/{self.path}/{name}", respond)
+
     async def get_one(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
         """Return a resource."""
         document = self._render(context.state(), request)

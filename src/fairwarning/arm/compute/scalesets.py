@@ -1,24 +1,23 @@
 """Scale sets, uniform and flexible: their models, their capacity, and actions on their instances."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from fairwarning.arm import resource_ids
+from fairwarning.arm import catalog, resource_ids
 from fairwarning.arm.compute import actions, render, validation
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.compute.resource_type import ResourceType, Scopes, each_set, find_set
 from fairwarning.arm.compute.validation import EventSettings
-from fairwarning.arm.context import ArmContext, Edit
+from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, get_fields, get_path, overlay
 from fairwarning.arm.errors import AzureError, invalid
-from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.operations import format_instant
-from fairwarning.arm.resource_ids import GROUP_PATH
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import SCALE_SETS, resource_id
-from fairwarning.core.blueprint import instance_name
+from fairwarning.core.blueprint import MOST_MACHINES, instance_name
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind
 from fairwarning.core.scaleset import remaining, scale_in, scale_out
@@ -45,12 +44,6 @@ def find_instance(scopes: Sequence[Scope], instance: str) -> Machine | None:
         if name is not None and name in scope.machines:
             return scope.machines[name]
     return None
-
-
-async def list_nothing(context: ArmContext, request: ArmRequest) -> ArmResponse:
-    """Return a list that is always empty."""
-    TYPE.require(context.state(), request.names)
-    return ArmResponse(body={"value": []})
 
 
 def _view(state: ArmState, scopes: Scopes) -> Document:
@@ -212,6 +205,21 @@ def _storable(document: Document) -> Document:
     return render.storable({**document, "sku": size}, "properties", "virtualMachineProfile")
 
 
+def _skus(state: ArmState, scopes: Scopes) -> Iterator[Document]:
+    """Yield the sizes that the instances of a set may have."""
+    for size in catalog.SIZES:
+        yield {
+            "resourceType": f"Microsoft.Compute/{SCALE_SETS}",
+            "sku": {"name": size["name"], "tier": "Standard"},
+            "capacity": {
+                "minimum": 0,
+                "maximum": MOST_MACHINES,
+                "defaultCapacity": 1,
+                "scaleType": "Automatic",
+            },
+        }
+
+
 TYPE = ResourceType[Scopes](
     kind=SCALE_SETS,
     path=f"{SCALE_SETS}/{{name}}",
@@ -230,6 +238,6 @@ TYPE = ResourceType[Scopes](
 )
 ROUTES: tuple[ArmRoute, ...] = (
     *TYPE.routes(),
-    ArmRoute("GET", f"{GROUP_PATH}/{SCALE_SETS}/{{name}}/skus", list_nothing),
-    ArmRoute("GET", f"{GROUP_PATH}/{SCALE_SETS}/{{name}}/osUpgradeHistory", list_nothing),
+    TYPE.list_route("skus", _skus),
+    TYPE.list_route("osUpgradeHistory", lambda state, scopes: ()),
 )

@@ -2,7 +2,15 @@
 
 from collections.abc import Callable, Mapping
 
-from fairwarning.arm.compute import availability_sets, cloud_services, disks, instances, scalesets, vms
+from fairwarning.arm.compute import (
+    availability_sets,
+    cloud_services,
+    disks,
+    instances,
+    interfaces,
+    scalesets,
+    vms,
+)
 from fairwarning.arm.documents import Document
 from fairwarning.arm.messages import ArmRequest, Handler
 from fairwarning.arm.routing import ArmRoute
@@ -15,6 +23,7 @@ ROUTES: tuple[ArmRoute, ...] = (
     *availability_sets.ROUTES,
     *cloud_services.ROUTES,
     *disks.ROUTES,
+    *interfaces.ROUTES,
 )
 _TEMPLATE_TYPES = (vms.TYPE, scalesets.TYPE, availability_sets.TYPE, cloud_services.TYPE, disks.TYPE)
 #: The types of resources that have tags.

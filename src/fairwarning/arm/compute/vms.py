@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from fairwarning.arm import network, resource_ids
+from fairwarning.arm import catalog, network, resource_ids
 from fairwarning.arm.compute import actions, disks, render, validation
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.compute.resource_type import Names, ResourceType
@@ -224,4 +224,4 @@ TYPE = ResourceType[Machine](
     succeeds_at_once=True,
     has_etag=True,
 )
-ROUTES = TYPE.routes()
+ROUTES = (*TYPE.routes(), TYPE.list_route("vmSizes", lambda state, resource: catalog.SIZES))

@@ -1,5 +1,6 @@
 """The network interfaces of a machine, as clients of the management API have set them up (I-19)."""
 
+import hashlib
 from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import NamedTuple
@@ -35,6 +36,18 @@ def primary_interface(machine: Machine, scope: ScopeProperties, find: FindDocume
                     public_ip=_basic_address(configuration, find),
                 )
     return None
+
+
+def derived_interface(machine: Machine, number: int = 0) -> InterfaceFacts:
+    """Return an interface whose addresses follow from the id of the machine, so that they never change."""
+    digest = hashlib.sha256(machine.vm_id.encode() + b"+" * number).digest()
+    subnet = f"10.{digest[0]}.{digest[1]}"
+    return InterfaceFacts(
+        private_ip=f"{subnet}.{4 + digest[2] % 250}",
+        subnet=f"{subnet}.0",
+        subnet_prefix=24,
+        mac="000D3A" + digest[3:6].hex().upper(),
+    )
 
 
 def ip_configurations(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Iterator[Json]:

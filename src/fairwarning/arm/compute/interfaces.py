@@ -1,0 +1,125 @@
+"""Network interfaces of instances (T-34): they follow from the model of the set, and nothing is stored."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from fairwarning.arm import catalog, resource_ids
+from fairwarning.arm.compute import scalesets
+from fairwarning.arm.compute.resource_type import Names, ResourceType
+from fairwarning.arm.context import ArmContext
+from fairwarning.arm.documents import Document, fill, get_fields, get_items, get_path
+from fairwarning.arm.errors import AzureError
+from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.resource_ids import GROUP_PATH
+from fairwarning.arm.routing import ArmRoute
+from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.identity import SCALE_SETS, VMS
+from fairwarning.core.azure.interfaces import derived_interface
+from fairwarning.core.document.render import Json
+from fairwarning.core.model import Machine, Scope, ScopeKind, derive_id
+
+_INTERFACES = "networkInterfaces"
+_SET = f"{SCALE_SETS}/{{name}}"
+
+
+async def list_of_set(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return the network interfaces of all instances of a scale set."""
+    state = context.state()
+    scopes = _require_set(state, request.names)
+    models = _models(state, scopes)
+    machines = [machine for scope in scopes for machine in scope.machines.values()]
+    interfaces = [interface for machine in machines for interface in _interfaces(state, models, machine)]
+    return resource_ids.paginate(
+        request, ((str(interface["id"]), partial(dict, interface)) for interface in interfaces)
+    )
+
+
+def _each(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, Callable[[], Document]]]:
+    scopes = _require_set(state, request.names)
+    machine = scalesets.find_instance(scopes, request.names["instance"])
+    if machine is None:
+        raise _missing(f"{_SET}/{VMS}/{{instance}}", request.names)
+    for interface in _interfaces(state, _models(state, scopes), machine):
+        yield str(interface["id"]), partial(dict, interface)
+
+
+def _find(state: ArmState, names: Names) -> Document | None:
+    scopes = _require_set(state, names)
+    machine = scalesets.find_instance(scopes, names["instance"])
+    interfaces = () if machine is None else _interfaces(state, _models(state, scopes), machine)
+    wanted = names["interface"].lower()
+    interface = next((item for item in interfaces if str(item["name"]).lower() == wanted), None)
+    if interface is None:
+        raise _missing(f"{_SET}/{VMS}/{{instance}}/{_INTERFACES}/{{interface}}", names)
+    return interface
+
+
+def _models(state: ArmState, scopes: tuple[Scope, ...]) -> list[Json]:
+    """Return the models of the interfaces; those of a flexible set are resources of their own."""
+    if scopes[0].facts.kind is ScopeKind.FLEXIBLE_SET:
+        return []
+    profile = get_path(scalesets.TYPE.render(state, scopes), "properties", "virtualMachineProfile")
+    return get_items(profile, "networkProfile", "networkInterfaceConfigurations")
+
+
+def _interfaces(state: ArmState, models: Sequence[Json], machine: Machine) -> Iterator[Document]:
+    owner = resource_ids.machine_id(state, machine)
+    return (_interface(owner, machine, number, model) for number, model in enumerate(models))
+
+
+def _interface(owner: str, machine: Machine, number: int, model: Json) -> Document:
+    name = str(get_path(model, "name"))
+    identifier, mac = f"{owner}/{_INTERFACES}/{name}", derived_interface(machine, number).mac
+    properties: Document = {
+        "provisioningState": "Succeeded",
+        "resourceGuid": derive_id("interface", identifier.lower()).lower(),
+        "macAddress": "-".join(mac[index : index + 2] for index in range(0, len(mac), 2)),
+        "primary": number == 0,
+        "hostedWorkloads": [],
+        **get_fields(model, "properties"),
+        "virtualMachine": {"id": owner},
+        "ipConfigurations": [
+            _ip_configuration(identifier, machine, 10 * number + index, item)
+            for index, item in enumerate(get_items(model, "properties", "ipConfigurations"))
+        ],
+    }
+    return {"name": name, "id": identifier, "properties": properties}
+
+
+def _ip_configuration(interface: str, machine: Machine, number: int, model: Json) -> Json:
+    name = get_path(model, "name")
+    properties: Document = {
+        "provisioningState": "Succeeded",
+        "privateIPAddress": derived_interface(machine, number).private_ip,
+        **get_fields(model, "properties"),
+    }
+    document: Document = {
+        "name": name,
+        "id": f"{interface}/ipConfigurations/{name}",
+        "properties": {"primary": number % 10 == 0, **properties},
+    }
+    return fill(document, catalog.DEFAULTS["Microsoft.Network/networkInterfaces/ipConfigurations"])
+
+
+def _require_set(state: ArmState, names: Names) -> tuple[Scope, ...]:
+    state.require_group(names["group"])
+    scopes = resource_ids.find_scopes(state, SCALE_SETS, names)
+    if not scopes:
+        raise _missing(_SET, names)
+    return scopes
+
+
+def _missing(path: str, names: Names) -> AzureError:
+    # Microsoft.Network answers these requests, with a code of its own.
+    return AzureError(404, "NotFound", f"Resource Microsoft.Compute/{path.format(**names)} not found.")
+
+
+TYPE = ResourceType[Document](
+    kind=f"{SCALE_SETS}/{VMS}/{_INTERFACES}",
+    path=f"{_SET}/{VMS}/{{instance}}/{_INTERFACES}/{{interface}}",
+    find=_find,
+    each=_each,
+    render=lambda state, interface: interface,
+    methods=("GET",),
+)
+ROUTES = (*TYPE.routes(), ArmRoute("GET", f"{GROUP_PATH}/{_SET}/{_INTERFACES}", list_of_set))
