@@ -1,6 +1,7 @@
 """A whole server: its restart, its metrics, its imports, its sockets."""
 
 import asyncio
+import base64
 import gc
 import socket
 import subprocess
@@ -10,15 +11,20 @@ from datetime import timedelta
 from pathlib import Path
 
 import httpx2
+import jwt
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization.pkcs7 import load_der_pkcs7_certificates
 
 from fairwarning.config import Settings
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Schedule
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventStatus, MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import PROFILES
 from fairwarning.server import FleetServer
 from tests.guest import E1
+from tests.running import running
 
 DB = MachineRef(ScopeId("db"), VmName("db"))
 
@@ -62,6 +68,28 @@ def test_manual_time_stands_still_while_the_server_is_stopped(tmp_path: Path) ->
 
     assert passed == timedelta(0)
     assert status is EventStatus.SCHEDULED
+
+
+@pytest.mark.rule("I-15")
+@pytest.mark.rule("I-16")
+@pytest.mark.rule("I-20")
+def test_a_guest_reads_what_a_management_client_gave_its_machine(tmp_path: Path) -> None:
+    vm: Json = {"identity": {"type": "SystemAssigned"}, "properties": {"userData": "aGVsbG8="}}
+    with running(tmp_path / "data") as server:
+        server.manage("PUT", "lab", {"location": "westeurope"})
+        path = "lab/providers/Microsoft.Compute/virtualMachines/box"
+        assert server.manage("PUT", path, vm).status_code < 300
+        principal = server.manage("GET", path).json()["identity"]["principalId"]
+        query = "api-version=2021-02-01"
+        user_data = server.ask("lab/box/box", f"/metadata/instance/compute/userData?{query}&format=text").text
+        token = server.ask("lab/box/box", "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=x")
+        attested = server.ask("lab/box/box", f"/metadata/attested/document?{query}").json()
+        ca = x509.load_pem_x509_certificate(Path(str(server.service.ca)).read_bytes())
+
+    assert user_data == "aGVsbG8="
+    assert jwt.decode(token.json()["access_token"], options={"verify_signature": False})["oid"] == principal
+    (certificate,) = load_der_pkcs7_certificates(base64.b64decode(attested["signature"]))
+    certificate.verify_directly_issued_by(ca)
 
 
 def test_a_defect_that_a_reload_meets_is_logged_and_the_server_goes_on(

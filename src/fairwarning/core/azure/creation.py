@@ -17,7 +17,7 @@ class PublicKey(NamedTuple):
     path: str
 
 
-class Plan(NamedTuple):
+class MarketplacePlan(NamedTuple):
     """The plan of a marketplace image."""
 
     name: str = ""
@@ -33,7 +33,7 @@ class CreationSettings(NamedTuple):
     #: Whether only keys are accepted at logins; None if that does not apply, as on Windows.
     keys_only: bool | None = True
     license_type: str = ""
-    plan: Plan = Plan()
+    plan: MarketplacePlan = MarketplacePlan()
 
 
 def creation_settings(machine: Machine, scope: ScopeProperties, find: FindDocument) -> CreationSettings:
@@ -52,7 +52,7 @@ def creation_settings(machine: Machine, scope: ScopeProperties, find: FindDocume
         ),
         keys_only=_keys_only(profile),
         license_type=next(filter(None, (_text(source, "licenseType") for source in sources)), ""),
-        plan=Plan(*(_text(plan, member) for member in Plan._fields)),
+        plan=MarketplacePlan(*(_text(plan, member) for member in MarketplacePlan._fields)),
     )
 
 
