@@ -104,6 +104,20 @@ def test_an_instance_is_deleted_with_its_warning_and_the_capacity_falls_at_once(
     assert azure.delete(ONE).status == 204
 
 
+def test_a_restart_of_all_instances_leaves_out_those_that_wait_for_their_delete(azure: Azure) -> None:
+    azure.delete(f"{WEB}/virtualMachines/1")
+
+    azure.post(f"{WEB}/restart")
+
+    reboots = [
+        event.resources
+        for scope in azure.fleet.engine.scopes().values()
+        for event in scope.events.values()
+        if event.cause == "restart"
+    ]
+    assert sorted(name for names in reboots for name in names) == ["web_0", "web_2"]
+
+
 @pytest.mark.rule("T-09")
 def test_a_forced_delete_of_an_instance_waits_for_nobody(azure: Azure) -> None:
     azure.delete(f"{ONE}?forceDeletion=true")

@@ -146,6 +146,23 @@ def test_a_second_delete_waits_for_the_first(azure: Azure) -> None:
     assert [azure.progress(one) for one in (first, second)] == ["Succeeded", "Succeeded"]
 
 
+@pytest.mark.parametrize("verb", ["start", "powerOff", "deallocate", "restart", "redeploy", "reimage"])
+def test_a_machine_that_waits_for_its_delete_accepts_nothing_else(azure: Azure, verb: str) -> None:
+    azure.delete(BOX)
+
+    refused = azure.refused("POST", f"{BOX}/{verb}")
+
+    assert refused[:2] == (409, "OperationNotAllowed")
+    assert len(azure.waiting()) == 1
+
+
+def test_a_machine_whose_delete_was_cancelled_can_be_restarted(azure: Azure) -> None:
+    azure.delete(BOX)
+    azure.fleet.cancel(azure.waiting()[0])
+
+    assert azure.post(f"{BOX}/restart").status == 202
+
+
 def test_what_is_not_there_is_deleted_already(azure: Azure) -> None:
     assert azure.delete(f"{VM}/nobody").status == 204
 

@@ -33,6 +33,8 @@ POWER_VERBS: Mapping[str, PowerState] = {
     "deallocate": PowerState.STOPPED,
 }
 UPGRADE = "manualupgrade"
+#: The verbs that machines with a pending delete accept, too.
+_UNTIL_GONE = ("delete", UPGRADE)
 EVICT = "simulateEviction"
 #: The verbs of a single machine; ``reapply`` is accepted and changes nothing.
 MACHINE_VERBS = (*POWER_VERBS, "reapply", "restart", "redeploy", "performMaintenance", "reimage", EVICT)
@@ -50,7 +52,7 @@ class Selection:
 
 def act(edit: Edit, request: ArmRequest, verb: str, selection: Selection) -> str | None:
     """Carry out a verb on machines; return the id of the operation, if it is announced."""
-    refs = selection.refs
+    refs = selection.refs if verb in _UNTIL_GONE else _unmarked(edit.state, verb, selection)
     if verb in ANNOUNCED_VERBS:
         if selection.all and verb != "delete":
             refs = [ref for ref in refs if edit.state.view.machine_at(ref).power is PowerState.RUNNING]
@@ -69,6 +71,18 @@ def act(edit: Edit, request: ArmRequest, verb: str, selection: Selection) -> str
             raise AzureError(409, "OperationNotAllowed", message)  # T-24
         edit.draft.cause("evict", refs)
     return None
+
+
+def _unmarked(state: ArmState, verb: str, selection: Selection) -> list[MachineRef]:
+    """Return the machines without a pending delete; a machine that was named must not have one."""
+    marked = pending_deletes(state, selection.refs)
+    if marked and not selection.all:
+        message = (
+            f"Operation '{verb}' is not allowed on VM '{next(iter(marked)).name}' since the VM is marked for "
+            "deletion. You can only retry the Delete operation (or wait for an ongoing one to complete)."
+        )
+        raise AzureError(409, "OperationNotAllowed", message)
+    return [ref for ref in selection.refs if ref not in marked]
 
 
 def announce(

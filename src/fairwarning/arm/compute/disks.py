@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from fairwarning.arm import resource_ids
+from fairwarning.arm import catalog, resource_ids
 from fairwarning.arm.compute import render, scalesets
 from fairwarning.arm.compute.resource_type import Names, ResourceType
 from fairwarning.arm.context import Documents, Edit
-from fairwarning.arm.documents import Document, get_path, overlay
+from fairwarning.arm.documents import Document, fill, get_path, overlay
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.operations import format_instant
@@ -31,7 +31,9 @@ from fairwarning.core.azure.identity import (
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Machine, Scope, ScopeProperties, derive_id
 
+_TYPE = f"Microsoft.Compute/{DISKS}"
 _ATTACHMENT = "attachment"
+#: The kind of a disk that is created with its machine.
 _DEFAULT_SKU = "Premium_LRS"
 _MACHINE = re.compile(
     r"/subscriptions/[^/]+/resourceGroups/(?P<group>[^/]+)/providers/Microsoft\.Compute"
@@ -127,7 +129,18 @@ def show(state: ArmState, document: Document) -> Document:
         is_running = render.power_state(state, machine)[0] != "deallocated"
         disk_state = "Attached" if is_running else "Reserved"
     owner: Document = {} if machine is None else {"managedBy": resource_ids.machine_id(state, machine)}
-    return overlay(_without_attachment(document), {**owner, "properties": {"diskState": disk_state}})
+    shown = overlay(_without_attachment(document), {**owner, "properties": {"diskState": disk_state}})
+    return fill(fill(shown, _derived(shown)), catalog.DEFAULTS[_TYPE])
+
+
+def _derived(document: Document) -> Document:
+    """Return what follows from the size and the kind of a disk."""
+    sku, size = str(get_path(document, "sku", "name")), get_path(document, "properties", "diskSizeGB")
+    tier = sku.partition("_")[0].removesuffix("SSD").removesuffix("V2")
+    derived: Document = {"sku": {"tier": tier}}
+    if isinstance(size, int):
+        derived["properties"] = {"diskSizeBytes": size * 1024**3}
+    return fill(derived, catalog.DEFAULTS.get(f"{sku} disk", {}))
 
 
 def _find(state: ArmState, names: Names) -> Document | None:
@@ -149,7 +162,7 @@ def _each(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, Callable[
 def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
     group = edit.state.require_group(request.names["group"])
     identifier = resource_id(str(group["name"]), DISKS, request.names["name"])
-    defaults: Document = {"location": group["location"], "tags": {}, "sku": {"name": _DEFAULT_SKU}}
+    defaults: Document = {"location": group["location"], "sku": {"name": "Standard_LRS"}}
     edit.put({identifier: overlay(overlay(defaults, body), _identity(edit.state, identifier))})
 
 
@@ -173,7 +186,6 @@ def _new_document(state: ArmState, machine: MachineIdentity, disk: Json) -> Docu
     from_image: Document = {} if system is None else {"osType": system, "hyperVGeneration": "V2"}
     document: Document = {
         "location": machine.location,
-        "tags": {},
         "sku": {"name": get_path(disk, "managedDisk", "storageAccountType") or _DEFAULT_SKU},
         "properties": {
             **from_image,
@@ -194,7 +206,7 @@ def _identity(state: ArmState, identifier: str) -> Document:
     return {
         "id": identifier,
         "name": identifier.rpartition("/")[2],
-        "type": f"Microsoft.Compute/{DISKS}",
+        "type": _TYPE,
         "properties": {
             "provisioningState": "Succeeded",
             "timeCreated": format_instant(state.now),
