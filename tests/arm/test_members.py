@@ -205,7 +205,9 @@ def fleet() -> Azure:
     return azure
 
 
-@pytest.mark.parametrize("version", ["2015-06-15", "2016-04-30-preview", "2019-03-01", "2022-11-01", NEWEST])
+@pytest.mark.parametrize(
+    "version", ["2015-05-01-preview", "2016-04-30-preview", "2019-03-01", "2022-12-31", NEWEST, "2099-01-01"]
+)
 def test_what_is_read_can_be_put_back(version: str) -> None:
     azure = fleet()
     folders = [f"{root}{kind}" for root in ("", f"{HOME}/") for kind in (VM, SET, AVAILABILITY_SET)]

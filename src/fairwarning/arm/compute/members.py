@@ -6,8 +6,10 @@ that added them; ``tools/compute_members.py`` writes that file. Names are case-i
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from bisect import bisect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 
 from fairwarning.arm import catalog
 from fairwarning.arm.documents import Document
@@ -18,8 +20,6 @@ from fairwarning.core.document.render import Json
 
 #: The way to a member: names, and positions in lists.
 MemberPath = tuple[str | int, ...]
-#: Takes a member that an object does not have: its path, the type of the object, and the value.
-OnUnknown = Callable[[MemberPath, str, Json], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,8 @@ def _read_types() -> Mapping[str, Mapping[str, DocumentMember]]:
 
 #: The members of each type, by their names in lower case.
 TYPES = _read_types()
+#: The api-versions that added members, in order.
+_VERSIONS = sorted({member.since for members in TYPES.values() for member in members.values()} - {""})
 
 
 def read_members(kind: str, request: ArmRequest) -> Document:
@@ -89,53 +91,70 @@ def read_members(kind: str, request: ArmRequest) -> Document:
     body, types = request.fields(), BODY_TYPES.get(kind)
     if types is None:
         return body
-
-    def refuse(path: MemberPath, owner: str, value: Json) -> None:
-        # A null sets nothing.
-        if value is not None:
-            raise _unknown_member(types.target, path, owner, _position(body, path))
-
     root = types.patch if request.method == "PATCH" else types.put
-    known = _known_members(body, root, request.version, (), refuse)
-    return known if isinstance(known, dict) else {}
+    for path, owner in _unknown_members(body, root, request.version, ()):
+        raise _unknown_member(types.target, path, owner, _position(body, path))
+    return _known_members(body, root, request.version)
 
 
 def hide_newer_members(kind: str, document: Document, version: str) -> Document:
     """Return a document without the members that an api-version does not know (T-01)."""
     types = BODY_TYPES.get(kind)
-    if types is None:
-        return document
-    known = _known_members(document, types.put, version, (), lambda path, owner, value: None)
-    return known if isinstance(known, dict) else {}
+    return document if types is None else _known_members(document, types.put, version)
 
 
-def _known_members(
-    value: Json, type_name: str, version: str, path: MemberPath, on_unknown: OnUnknown
-) -> Json:
-    if isinstance(value, list):
-        return [
-            _known_members(item, type_name, version, (*path, number), on_unknown)
-            for number, item in enumerate(value)
-        ]
-    if not isinstance(value, dict) or not type_name:
-        return value
-    members, known = TYPES[type_name], dict[str, Json]()
-    for name, inner in value.items():
-        member, inner_path = members.get(name.lower()), (*path, name)
-        if member is None or _is_newer(member, version):
-            on_unknown(inner_path, type_name, inner)
-        elif member.is_map and isinstance(inner, dict):
-            known[member.name] = {
-                key: _known_members(item, member.type, version, (*inner_path, key), on_unknown)
-                for key, item in inner.items()
-            }
-        else:
-            known[member.name] = _known_members(inner, member.type, version, inner_path, on_unknown)
+def _members_of(type_name: str, version: str) -> Mapping[str, DocumentMember]:
+    """Return the members of a type that an api-version knows, as Azure spells them and in lower case."""
+    # A client may send any date, so the cache holds the dates of the table alone.
+    number = bisect(_VERSIONS, version[:10]) if version else len(_VERSIONS)
+    return _members_until(type_name, _VERSIONS[max(number, 1) - 1])
+
+
+@cache
+def _members_until(type_name: str, version: str) -> Mapping[str, DocumentMember]:
+    known = [member for member in TYPES[type_name].values() if member.since <= version]
+    return {name: member for member in known for name in (member.name, member.name.lower())}
+
+
+def _known_members(document: Document, type_name: str, version: str) -> Document:
+    """Return a document without the members that an api-version does not know, in Azure's spelling."""
+    members, known = _members_of(type_name, version), Document()
+    for name, value in document.items():
+        member = members.get(name) or members.get(name.lower())
+        if member is not None:
+            known[member.name] = _known_part(value, member, version) if member.type else value
     return known
 
 
-def _is_newer(member: DocumentMember, version: str) -> bool:
-    return bool(version) and version[:10] < member.since
+def _known_part(value: Json, member: DocumentMember, version: str) -> Json:
+    if isinstance(value, list):
+        return [_known_part(item, member, version) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if not member.is_map:
+        return _known_members(value, member.type, version)
+    item_member = replace(member, is_map=False)
+    return {name: _known_part(item, item_member, version) for name, item in value.items()}
+
+
+def _unknown_members(
+    value: Json, type_name: str, version: str, path: MemberPath, *, is_map: bool = False
+) -> Iterator[tuple[MemberPath, str]]:
+    """Yield the paths of members that an api-version does not know, and the types that lack them."""
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _unknown_members(item, type_name, version, (*path, number))
+    if not isinstance(value, dict) or not type_name:
+        return
+    members = _members_of(type_name, version)
+    for name, inner in value.items():
+        member = members.get(name.lower())
+        if is_map:
+            yield from _unknown_members(inner, type_name, version, (*path, name))
+        elif member is not None:
+            yield from _unknown_members(inner, member.type, version, (*path, name), is_map=member.is_map)
+        elif inner is not None:  # a null sets nothing
+            yield (*path, name), type_name
 
 
 def _unknown_member(target: str, path: MemberPath, owner: str, position: int) -> AzureError:
