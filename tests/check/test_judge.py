@@ -170,6 +170,13 @@ ONE_MACHINE = [
     ),
     pytest.param(
         BEFORE_START,
+        (drain(1, 3, event=E2),),
+        BROKEN,
+        "web_0 was not drained for the restart",
+        id="drained for another event only, though it can be seen",
+    ),
+    pytest.param(
+        BEFORE_START,
         (),
         NOT_SHOWN,
         "web_0 was not seen to drain for the restart",
@@ -403,6 +410,36 @@ def test_a_drain_for_no_event_in_particular_lasts_until_the_machine_goes_back_to
     verdict, _ = verdict_on(ONLY_AFTER, seen)
 
     assert verdict is outcome
+
+
+@pytest.mark.rule("C-02")
+@pytest.mark.parametrize(
+    ("event", "ended", "outcome"),
+    [
+        pytest.param(EVICT, life(0, 5, 0, ended_by_step=False), MET, id="drained, and done"),
+        pytest.param(EVICT, life(0, 2, 0, ended_by_step=False), BROKEN, id="before the drain has ended"),
+        pytest.param(EVICT, life(0, 5, 1, ended_by_step=False), BROKEN, id="a crash"),
+        pytest.param(RESTART, life(0, 5, 0, ended_by_step=False), BROKEN, id="a machine that comes back"),
+    ],
+)
+def test_a_handler_may_end_when_its_machine_is_drained_for_good(
+    event: CausedEvent, ended: Observation, outcome: ExpectationOutcome
+) -> None:
+    verdict, _ = verdict_on(KEEPS_RUNNING, observed(*HISTORY, drain(1, 3), ended, events=(event,)))
+
+    assert verdict is outcome
+
+
+@pytest.mark.rule("C-07")
+@pytest.mark.parametrize("approvals", [(), (post(5),)], ids=["no approval", "an approval that comes second"])
+def test_a_handler_is_not_late_for_an_event_that_another_machine_approved(
+    approvals: tuple[Observation, ...],
+) -> None:
+    early = (happen(1, "scheduled"), happen(3, "approved"), happen(3, "started"))
+
+    verdict = verdict_on(APPROVES, observed(*early, *approvals, events=(RESTART,)))
+
+    assert verdict == (MET, "")
 
 
 @pytest.mark.rule("C-05")

@@ -242,6 +242,8 @@ def _approves(expected: Approves, case: _Case, event: CausedEvent) -> _Findings:
     accepted = next((request for request in observed.approvals(me, event.id) if request.accepted), None)
     within = None if expected.within is None else case.timing.length(expected.within)
     started = observed.first(event.id, "started")
+    if _approved_by_another(accepted, observed, event):
+        return
     if started is not None and case.ready_since(started) > started:
         yield _not_shown(f"{event.name} started while {me} was starting")
     elif accepted is None and not event.user_waits and not _acted(case, event):
@@ -256,6 +258,12 @@ def _approves(expected: Approves, case: _Case, event: CausedEvent) -> _Findings:
     elif within is None and started is not None and accepted.begun > started:
         after = _long(accepted.begun - started)
         yield _late(event, f"{me} approved {event.name} {after} after it had started by itself")
+
+
+def _approved_by_another(accepted: Asked | None, observed: Observed, event: CausedEvent) -> bool:
+    """Whether another approval came first: then the event is not late, and that approval is judged."""
+    approved = observed.first(event.id, "approved")
+    return approved is not None and (accepted is None or approved < accepted.begun)
 
 
 def _never_approves(case: _Case, event: CausedEvent) -> _Findings:
@@ -309,7 +317,9 @@ def _drains_before_start(case: _Case, event: CausedEvent) -> _Findings:
     if me not in event.resources:
         return
     drains = case.observed.hooked(me, Phase.DRAIN, event.id)
-    if not drains:
+    if not drains and _is_observable(case.observed, me):
+        yield _broken(f"{me} was not drained for {event.name}{_death(case)}")
+    elif not drains:
         yield _not_shown(f"{me} was not seen to drain for {event.name}")
     elif started is not None and drains[0].begun > case.ready_since(started):
         late = _long(drains[0].begun - started)
@@ -420,8 +430,20 @@ def _keeps_asking(expected: KeepsAsking, case: _Case) -> _Findings:
 def _keeps_running(case: _Case) -> _Findings:
     for life in case.observed.lives:
         if life.machine == case.machine and life.ended is not None and not life.ended_by_step:
+            if life.code == 0 and _was_drained_for_good(case, life.ended):
+                continue
             when = f"{_long(life.ended)} into the scenario"
             yield _broken(f"{case.machine} {_died(life)} {when}, with exit code {life.code}")
+
+
+def _was_drained_for_good(case: _Case, moment: timedelta) -> bool:
+    """Whether the machine had been drained for an event that removes it, so the handler has no more to do."""
+    return any(
+        drain.ok and drain.ended is not None and drain.ended <= moment
+        for event in case.observed.events
+        if event.removes_machines
+        for drain in case.observed.hooked(case.machine, Phase.DRAIN, event.id)
+    )
 
 
 def _death(case: _Case) -> str:

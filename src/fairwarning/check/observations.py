@@ -23,7 +23,7 @@ from fairwarning.core.causes import CAUSES
 from fairwarning.core.document.parse import DocumentError, ObservedDocument, parse_document
 from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, parse_start_requests
 from fairwarning.core.errors import InvalidError
-from fairwarning.core.model import EventId, EventSource
+from fairwarning.core.model import EventId, EventSource, EventType
 
 
 class Phase(StrEnum):
@@ -160,6 +160,11 @@ class CausedEvent:
         if all(machine in self.name for machine in self.resources):
             return self.name
         return f"{self.name} of {' and '.join(self.resources)}"
+
+    @property
+    def removes_machines(self) -> bool:
+        """Whether the event removes its machines: an eviction or a delete."""
+        return CAUSES[self.cause].kind in {EventType.PREEMPT, EventType.TERMINATE}
 
     @property
     def user_waits(self) -> bool:

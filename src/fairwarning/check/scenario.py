@@ -208,7 +208,7 @@ class ApprovesOnlyAfterDrain(Expectation, tag="approves-only-after-drain", froze
 
 
 class DrainsBeforeStart(Expectation, tag="drains-before-start", frozen=True, kw_only=True):
-    """Begins the drain, if it drains the machine for the event, before the event starts."""
+    """Begins the drain of the machine before the event starts."""
 
 
 class NeverDrains(Expectation, tag="never-drains", frozen=True, kw_only=True):
@@ -246,7 +246,7 @@ class KeepsAsking(Expectation, tag="keeps-asking", frozen=True, kw_only=True):
 
 
 class KeepsRunning(Expectation, tag="keeps-running", frozen=True, kw_only=True):
-    """Does not exit by itself."""
+    """Does not exit by itself, unless it has drained the machine for an eviction or a delete."""
 
 
 AboutEvents: TypeAlias = (
