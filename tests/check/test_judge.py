@@ -160,28 +160,6 @@ ONE_MACHINE = [
         "web_0 approved the restart; whether it was drained could not be observed",
         id="a handler whose drain nobody can see",
     ),
-    pytest.param(BEFORE_START, (drain(1, 3),), MET, "", id="drained during the notice"),
-    pytest.param(
-        BEFORE_START,
-        (drain(16.5, 17),),
-        BROKEN,
-        "web_0 began its drain for the restart 0.5 s after it had started",
-        id="drained when the event has started",
-    ),
-    pytest.param(
-        BEFORE_START,
-        (drain(1, 3, event=E2),),
-        BROKEN,
-        "web_0 was not drained for the restart",
-        id="drained for another event only, though it can be seen",
-    ),
-    pytest.param(
-        BEFORE_START,
-        (),
-        NOT_SHOWN,
-        "web_0 was not seen to drain for the restart",
-        id="no drain to be seen",
-    ),
     pytest.param(NEVER_DRAINS, (drain(1, 3, event=E2),), MET, "", id="drained for another event only"),
     pytest.param(
         NEVER_DRAINS,
@@ -410,6 +388,39 @@ def test_a_drain_for_no_event_in_particular_lasts_until_the_machine_goes_back_to
     verdict, _ = verdict_on(ONLY_AFTER, seen)
 
     assert verdict is outcome
+
+
+@pytest.mark.rule("C-18")
+@pytest.mark.parametrize(
+    ("seen", "outcome", "sentence"),
+    [
+        pytest.param((drain(1, 3),), MET, "", id="drained during the notice"),
+        pytest.param(
+            (drain(16.5, 17),),
+            BROKEN,
+            "web_0 began its drain for the restart 0.5 s after it had started",
+            id="drained when the event has started",
+        ),
+        pytest.param(
+            (drain(1, 3, event=E2),),
+            BROKEN,
+            "web_0 was not drained for the restart",
+            id="drained for another event only, though it can be seen",
+        ),
+        pytest.param(
+            (),
+            NOT_SHOWN,
+            "web_0 was not seen to drain for the restart",
+            id="no drain to be seen",
+        ),
+    ],
+)
+def test_a_machine_is_drained_before_its_event_starts(
+    seen: tuple[Observation, ...], outcome: ExpectationOutcome, sentence: str
+) -> None:
+    verdict = verdict_on(BEFORE_START, observed(*HISTORY, *seen, events=(RESTART,)))
+
+    assert verdict == (outcome, sentence)
 
 
 @pytest.mark.rule("C-02")
