@@ -7,6 +7,7 @@ from fairwarning.arm.compute import (
     availability_sets,
     cloud_services,
     disks,
+    extensions,
     instances,
     interfaces,
     scalesets,
@@ -30,6 +31,7 @@ TABLES = (
     availability_sets.ROUTES,
     cloud_services.ROUTES,
     disks.ROUTES,
+    extensions.ROUTES,
     interfaces.ROUTES,
     maintenance.ROUTES,
 )

@@ -1,7 +1,7 @@
 """Helpers that deploy templates through the management API, and a template of a scale set."""
 
 from fairwarning.arm import deployments, groups, network
-from fairwarning.arm.compute import availability_sets, scalesets, vms
+from fairwarning.arm.compute import availability_sets, extensions, scalesets, vms
 from fairwarning.arm.messages import ArmResponse
 from fairwarning.core.document.render import Json
 from fairwarning.engine.ports import Store
@@ -49,6 +49,7 @@ def deployable(store: Store | None = None) -> Azure:
         vms.ROUTES,
         scalesets.ROUTES,
         availability_sets.ROUTES,
+        extensions.ROUTES,
         network.ROUTES,
         deployments.ROUTES,
         store=store,

@@ -204,7 +204,6 @@ def test_the_parts_of_a_resource_are_listed_and_deleted(azure: Azure) -> None:
     [
         "Microsoft.Storage/storageAccounts/store",
         "Microsoft.Compute/snapshots/snapshot",
-        "Microsoft.Compute/virtualMachines/db/extensions/script",
         "Microsoft.ManagedIdentity/userAssignedIdentities/me",
         "Microsoft.Authorization/roleAssignments/role",
     ],

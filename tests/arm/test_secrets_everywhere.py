@@ -54,6 +54,9 @@ WAYS_IN: tuple[tuple[str, str, Json], ...] = (
     ("PUT", WEB, both(scale_set(1), model(userData=SECRET, extensionProfile=PROFILE))),
     ("PATCH", WEB, model(userData=SECRET, extensionProfile=PROFILE)),
     ("PUT", f"{WEB}/virtualMachines/0", both(HERE, USER_DATA)),
+    ("PUT", f"{WEB}/extensions/other", {"properties": EXTENSION}),
+    ("PATCH", f"{WEB}/extensions/other", {"properties": {"protectedSettings": PROTECTED}}),
+    ("PUT", f"{WEB}/virtualMachines/0/extensions/own", both(HERE, {"properties": EXTENSION})),
     (
         "PUT",
         FLEX,
@@ -88,6 +91,8 @@ MANAGED = (
     ),
     *(f"/providers/{path}" for path in (DB, WEB, FLEX, ONE, f"{VM}/made", f"{VM}/made/extensions/script")),
     *(f"/providers/{path}" for path in (f"{DB}/extensions", f"{DB}/extensions/script")),
+    *(f"/providers/{WEB}/extensions{path}" for path in ("", "/script", "/other")),
+    *(f"/providers/{WEB}/virtualMachines/0/extensions{path}" for path in ("", "/script", "/own")),
     *(f"/providers/{WEB}/virtualMachines{path}" for path in ("", "/0", "/0/instanceView")),
     *(f"/providers/{FLEX}/virtualMachines", f"/providers/{DB}/instanceView"),
 )

@@ -52,7 +52,6 @@ STORED: tuple[tuple[str, str], ...] = (
     ("Microsoft.Compute", "diskEncryptionSets"),
     ("Microsoft.Compute", "hostGroups"),
     ("Microsoft.Compute", "capacityReservationGroups"),
-    ("Microsoft.Compute", "virtualMachines/{machine}/extensions"),
 )
 #: Azure's spelling of names that clients spell in several ways.
 _SPELLINGS = {
@@ -117,7 +116,7 @@ def is_stored_type(kind: str) -> bool:
     """Whether resources of a type are stored by this module."""
     segments = kind.lower().split("/")
     for namespace, kinds in STORED:
-        stored = [namespace.lower(), *(kind for kind in kinds.lower().split("/") if kind != "{machine}")]
+        stored = [namespace.lower(), kinds.lower()]
         deepest = _DEEPEST if namespace == _NETWORK else 2
         if segments == stored:
             return True

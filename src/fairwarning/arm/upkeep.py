@@ -215,7 +215,7 @@ def _after(state: ArmState, key: str) -> Documents:
     """Return the documents to change because a resource of the core is gone; none if it exists."""
     parts = _CORE_RESOURCE.fullmatch(key)
     document = state.document(key) if parts is not None else None
-    if parts is None or document is None:
+    if parts is None or (document is None and parts["instance"] is None):
         return {}
     names = parts.groupdict()
     if names["kind"] is None:
@@ -227,17 +227,19 @@ def _after(state: ArmState, key: str) -> Documents:
         machine = scalesets.find_instance(
             resource_ids.find_scopes(state, SCALE_SETS, names), names["instance"]
         )
-        exists = _describes(document, machine)
+        # An instance may have extensions, and no document of its own.
+        exists = machine is not None if document is None else _describes(document, machine)
     elif _TYPES[names["kind"]] == VMS:
         exists = _describes(document, resource_ids.find_vm(state, names))
     else:
         exists = bool(resource_ids.find_scopes(state, _TYPES[names["kind"]], names))
     if exists:
         return {}
-    return {**documents_below(state, key), **disks.documents_after(state, document), key: None}
+    own = {} if document is None else {**disks.documents_after(state, document), key: None}
+    return documents_below(state, key) | own
 
 
-def _describes(document: Document, machine: Machine | None) -> bool:
+def _describes(document: Document | None, machine: Machine | None) -> bool:
     return machine is not None and get_path(document, "properties", "vmId") == machine.vm_id
 
 

@@ -15,7 +15,7 @@ from fairwarning.arm.compute import actions, members, preconditions, user_data, 
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import Document, get_path, overlay
-from fairwarning.arm.errors import not_found
+from fairwarning.arm.errors import AzureError, not_found
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import GROUP_PATH, SUBSCRIPTION_PATH, paginate
 from fairwarning.arm.routing import ArmRoute
@@ -87,6 +87,11 @@ class ResourceType(Generic[T]):
         resource = self.find(state, request.names)
         return None if resource is None else self.render(state, resource)
 
+    def names_in(self, path: str) -> Names | None:
+        """Return the names in the path of a resource of this type; None for any other path."""
+        matched = ArmRoute("GET", f"{GROUP_PATH}/{self.path}", self.get_one).pattern.fullmatch(path)
+        return None if matched is None else matched.groupdict()
+
     def require_document(self, state: ArmState, request: ArmRequest) -> Document:
         """Return the document of the resource in a request.
 
@@ -153,6 +158,13 @@ class ResourceType(Generic[T]):
             context.state().require_active_group(request.names["group"])
         body = validation.read_body(self.kind, request)
         return await self._change(context, request, body)
+
+    async def put_at_path(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
+        """Create or change the resource at the path of a request that no route has matched."""
+        names = self.names_in(request.path)
+        if names is None:
+            raise AzureError(404, "NotFound", f"No resource answers at {request.path}.")
+        return await self.put(context, replace(request, names=names))
 
     async def patch(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
         """Change a resource."""

@@ -15,7 +15,6 @@ from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Edit
 from fairwarning.arm.documents import Document, get_fields, get_path
 from fairwarning.arm.errors import invalid
 from fairwarning.arm.messages import ArmRequest, ArmResponse
-from fairwarning.arm.resource_ids import GROUP_PATH
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
 
@@ -124,10 +123,10 @@ def _find(state: ArmState, request: ArmRequest) -> TagHolder:
         group = state.require_active_group(request.names["group"])
         return _stored(str(group["id"]), str(group["id"]), group)
     path = unquote(re.sub(r"/{2,}", "/", request.path)).rstrip("/")[: -len(_FOLDER)]
-    for pattern, kind in _TYPES:
-        parts = pattern.fullmatch(path)
-        if parts is not None:
-            own = replace(request, method="PATCH", path=path, names=parts.groupdict())
+    for kind in compute.TAGGED_TYPES:
+        names = kind.names_in(path)
+        if names is not None:
+            own = replace(request, method="PATCH", path=path, names=names)
             document = kind.require_document(state, own)
             return TagHolder(str(document["id"]), _tags(document), partial(kind.set_tags, own))
     resource = network.parse_resource(state, replace(request, path=path))
@@ -157,9 +156,6 @@ def _response(holder: TagHolder, tags: Tags) -> ArmResponse:
     return ArmResponse(body={**identity, "properties": {"tags": {**tags}}})
 
 
-_TYPES = tuple(
-    (ArmRoute("GET", f"{GROUP_PATH}/{kind.path}", get).pattern, kind) for kind in compute.TAGGED_TYPES
-)
 _HANDLERS = {"GET": get, "PUT": change, "PATCH": change, "DELETE": change}
 
 ROUTES: tuple[ArmRoute, ...] = tuple(
