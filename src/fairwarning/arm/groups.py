@@ -97,8 +97,9 @@ async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
         refs = [ref for scope in scopes for ref in scope.refs()]
         return operations.start(edit, resource, "delete", refs, pending_deletes(edit.state, refs).values())
 
+    location = operations.location_of(context.state(), group_id(request.names["group"]))
     operation = await context.change(request.principal, fill)
-    return operations.accepted_response(context, request, operation, "Microsoft.Resources")
+    return operations.accepted_response(context, request, operation, location, "Microsoft.Resources")
 
 
 def documents_of_deleted(state: ArmState, resource: str) -> dict[str, Document | None]:

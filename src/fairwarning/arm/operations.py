@@ -1,27 +1,36 @@
 """Long-running operations: what a client polls until its request is done.
 
-An operation waits for scheduled events. It is in progress while at least one of its events exists; after
-that, the journal says how the events ended. A cancelled event makes the operation ``Canceled``, anything
-else ``Succeeded``. The document of an operation holds the ids of its events and no progress: whoever asks
-computes the status from the committed state. That is why an operation survives a restart of the server.
+Changes of resources, starting and stopping are over when they are answered; clients poll them all the same
+(T-29). Such an operation is stored nowhere: its id tells when it was.
+
+Any other operation waits for scheduled events. It is in progress while at least one of its events exists;
+after that, the journal says how the events ended. A cancelled event makes the operation ``Canceled``,
+anything else ``Succeeded``. The document of an operation holds the ids of its events and no progress: whoever
+asks computes the status from the committed state. That is why an operation survives a restart of the server.
 """
 
+import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Edit
-from fairwarning.arm.documents import Document, get_items
+from fairwarning.arm.documents import Document, get_items, get_path, overlay
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
+from fairwarning.core.azure.identity import DEFAULT_LOCATION
 from fairwarning.core.changes import Change, EventChanged, EventMilestone
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import UnknownEventError
-from fairwarning.core.model import EventId, MachineRef
+from fairwarning.core.model import EventId, MachineRef, derive_id
 
 PREFIX = "operation:"
+
+_COMPUTE = "Microsoft.Compute"
+#: The id of an operation that was over at once: milliseconds, a random number, and a digest of both.
+_OVER = re.compile(r"(?P<told>(?P<time>[0-9a-f]{12})[0-9a-f]{10})(?P<digest>[0-9a-f]{10})")
 
 
 def start(
@@ -48,29 +57,47 @@ def start(
     return operation_id
 
 
+def over_at_once(edit: Edit) -> str:
+    """Return the id of an operation that is over when its request is answered."""
+    random = edit.draft.new_id("operation").replace("-", "").lower()[:10]
+    told = f"{round(edit.state.now.timestamp() * 1000):012x}{random}"
+    digits = f"{told}{_digest(told)}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
 def operation_document(started_at: str, resource: str, events: Iterable[EventId]) -> Document:
     """Return an operation as it is stored."""
     return {"started_at": started_at, "events": [*sorted(events)], "resource": resource.lower()}
 
 
 def accepted_response(
-    context: ArmContext, request: ArmRequest, operation_id: str, provider: str = "Microsoft.Compute"
+    context: ArmContext, request: ArmRequest, operation_id: str, location: str, provider: str = _COMPUTE
 ) -> ArmResponse:
     """Return the response to a POST or DELETE that started an operation."""
-    url = _url(request, operation_id, provider)
-    location = ("Location", f"{url}&monitor=true")
-    return ArmResponse(status=202, headers=(("Azure-AsyncOperation", url), location, context.retry_after))
+    url = _url(request, operation_id, provider, location)
+    monitor = ("Location", f"{url}&monitor=true")
+    return ArmResponse(status=202, headers=(("Azure-AsyncOperation", url), monitor, context.retry_after))
 
 
 def created_response(
-    context: ArmContext, request: ArmRequest, operation_id: str | None, document: Json, *, status: int
+    context: ArmContext, request: ArmRequest, operation_id: str, document: Document, *, status: int
 ) -> ArmResponse:
     """Return the response to a PUT or PATCH; with a Location, az would read its result from there."""
-    if operation_id is None or not in_progress(context.state(), operation_id):
-        return ArmResponse(status=status, body=document)
-    url = _url(request, operation_id, "Microsoft.Compute")
+    url = _url(request, operation_id, _COMPUTE, _short_name(document.get("location")))
     headers = (("Azure-AsyncOperation", url), context.retry_after)
-    return ArmResponse(status=status, body=document, headers=headers)
+    state = "Creating" if status == 201 else "Updating"
+    body = overlay(document, {"properties": {"provisioningState": state}})
+    return ArmResponse(status=status, body=body, headers=headers)
+
+
+def location_of(state: ArmState, resource: str) -> str:
+    """Return the location of a resource: its own, or that of what it is a part of."""
+    while resource:
+        location = get_path(state.document(resource), "location")
+        if location is not None:
+            return _short_name(location)
+        resource = resource.rpartition("/")[0]
+    return DEFAULT_LOCATION
 
 
 async def get_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
@@ -91,15 +118,9 @@ async def read_outcome(context: ArmContext, operation_id: str) -> Document | Non
     state = context.state()
     document = state.document(f"{PREFIX}{operation_id}")
     if document is None:
-        return None
+        return _over(operation_id)
     outcome: Document = {"startTime": document["started_at"], "status": "InProgress", "name": operation_id}
     return outcome if any_pending(state, document) else outcome | await read_end(context, document)
-
-
-def in_progress(state: ArmState, operation_id: str) -> bool:
-    """Whether an operation has not ended."""
-    document = state.document(f"{PREFIX}{operation_id}")
-    return document is not None and any_pending(state, document)
 
 
 def any_pending(state: ArmState, operation: Document) -> bool:
@@ -133,6 +154,23 @@ async def read_end(context: ArmContext, operation: Document) -> Document:
     return {"endTime": format_instant(ended_at), "status": "Succeeded"}
 
 
+def _over(operation_id: str) -> Document | None:
+    """Return the status of an operation that was over at once; None if the id is not that of one."""
+    parts = _OVER.fullmatch(operation_id.replace("-", "")) if operation_id.count("-") == 4 else None
+    if parts is None or parts["digest"] != _digest(parts["told"]):
+        return None
+    at = format_instant(datetime.fromtimestamp(int(parts["time"], 16) / 1000, UTC))
+    return {"startTime": at, "endTime": at, "status": "Succeeded", "name": operation_id}
+
+
+def _digest(told: str) -> str:
+    return derive_id("operation", told).replace("-", "").lower()[:10]
+
+
+def _short_name(location: Json) -> str:
+    return str(location or DEFAULT_LOCATION).replace(" ", "").lower()
+
+
 def _exists(state: ArmState, event: EventId) -> bool:
     try:
         state.view.event(event)
@@ -145,10 +183,10 @@ def _events(operation: Document) -> tuple[EventId, ...]:
     return tuple(EventId(str(event)) for event in get_items(operation, "events"))
 
 
-def _url(request: ArmRequest, operation_id: str, provider: str) -> str:
+def _url(request: ArmRequest, operation_id: str, provider: str, location: str) -> str:
     version = quote(request.version or "2024-07-01")
     return (
-        f"{request.base}/subscriptions/{SUBSCRIPTION}/providers/{provider}/locations/westeurope"
+        f"{request.base}/subscriptions/{SUBSCRIPTION}/providers/{provider}/locations/{quote(location)}"
         f"/operations/{operation_id}?api-version={version}"
     )
 
@@ -159,5 +197,5 @@ ROUTES: tuple[ArmRoute, ...] = tuple(
         f"/subscriptions/{{subscription}}/providers/{provider}/locations/{{location}}/operations/{{operation}}",
         get_status,
     )
-    for provider in ("Microsoft.Compute", "Microsoft.Resources")
+    for provider in (_COMPUTE, "Microsoft.Resources")
 )

@@ -51,13 +51,19 @@ class Selection:
 
 
 def act(edit: Edit, request: ArmRequest, verb: str, selection: Selection) -> str | None:
-    """Carry out a verb on machines; return the id of the operation, if it is announced."""
+    """Carry out a verb on machines; return the id of its operation, if it has one."""
     refs = selection.refs if verb in _UNTIL_GONE else _unmarked(edit.state, verb, selection)
     if verb in ANNOUNCED_VERBS:
         if selection.all and verb != "delete":
             refs = [ref for ref in refs if edit.state.view.machine_at(ref).power is PowerState.RUNNING]
         force = verb == "delete" and is_forced(request)
         return announce(edit, ANNOUNCED_VERBS[verb], selection.resource, refs, force=force)
+    if verb == EVICT:
+        if not all(edit.state.view.machine_at(ref).spot for ref in refs):
+            message = "Operation 'simulateEviction' is allowed only for Spot Virtual Machines"
+            raise AzureError(409, "OperationNotAllowed", message)  # T-24
+        edit.draft.cause("evict", refs)
+        return None
     if verb in POWER_VERBS:
         for ref in refs:
             edit.draft.set_power(ref, POWER_VERBS[verb])
@@ -65,12 +71,7 @@ def act(edit: Edit, request: ArmRequest, verb: str, selection: Selection) -> str
             edit.put({render.power_off_key(ref): marker if verb == "powerOff" else None})
     if verb == UPGRADE:
         edit.draft.upgrade(refs)
-    if verb == EVICT:
-        if not all(edit.state.view.machine_at(ref).spot for ref in refs):
-            message = "Operation 'simulateEviction' is allowed only for Spot Virtual Machines"
-            raise AzureError(409, "OperationNotAllowed", message)  # T-24
-        edit.draft.cause("evict", refs)
-    return None
+    return operations.over_at_once(edit)
 
 
 def _unmarked(state: ArmState, verb: str, selection: Selection) -> list[MachineRef]:

@@ -62,7 +62,7 @@ TYPE = ResourceType[Machine](
     verbs=(*actions.MACHINE_VERBS, "reimageall"),
     expands=True,
     user_data=("properties", "userData"),
-    succeeds_at_once=True,
+    long_running=True,
     has_etag=True,
 )
 ROUTES = TYPE.routes()

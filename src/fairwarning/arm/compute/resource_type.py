@@ -65,8 +65,8 @@ class ResourceType(Generic[T]):
     expands: bool = False
     #: The path of the user data, which is only in a response that a request asks for it.
     user_data: tuple[str, ...] = ()
-    #: Whether a PUT has succeeded once it is answered, whatever else happens to the resource.
-    succeeds_at_once: bool = False
+    #: Whether a client polls a PUT or PATCH until it is over (T-29).
+    long_running: bool = False
     #: Whether resources have an etag, on which a PUT or PATCH can depend (T-25).
     has_etag: bool = False
 
@@ -182,20 +182,22 @@ class ResourceType(Generic[T]):
             operation = self.delete(edit, request, resource)
             if operation is None:
                 return ArmResponse(status=200)
-            return operations.accepted_response(context, request, operation)
+            location = operations.location_of(edit.state, self._id(request.names))
+            return operations.accepted_response(context, request, operation, location)
 
         return await context.change(request.principal, fill)
 
     async def act(self, verb: str, context: ArmContext, request: ArmRequest) -> ArmResponse:
         """Carry out a verb."""
 
-        def fill(edit: Edit) -> str | None:
-            return actions.act(edit, request, verb, self.select(edit.state, request, verb))
+        def fill(edit: Edit) -> ArmResponse:
+            operation = actions.act(edit, request, verb, self.select(edit.state, request, verb))
+            if operation is None:
+                return ArmResponse(status=204)
+            location = operations.location_of(edit.state, self._id(request.names))
+            return operations.accepted_response(context, request, operation, location)
 
-        operation = await context.change(request.principal, fill)
-        if operation is not None:
-            return operations.accepted_response(context, request, operation)
-        return ArmResponse(status=204 if verb == actions.EVICT else 200)
+        return await context.change(request.principal, fill)
 
     async def _change(self, context: ArmContext, request: ArmRequest, body: Document) -> ArmResponse:
         text = get_path(request.body, *self.user_data) if self.user_data else None
@@ -212,19 +214,23 @@ class ResourceType(Generic[T]):
                 self.create(edit, request, body)
                 if self.user_data:
                     edit.put(user_data.documents(edit.state, key, self._id(request.names), str(text or "")))
-                return self.created_status, None
+                return self.created_status, self._over_at_once(edit, request)
             resource = self.require(edit.state, request.names)
             if text is not None:
                 identifier = str(self.render(edit.state, resource)["id"])
                 edit.put(user_data.documents(edit.state, key, identifier, str(text)))
-            return 200, self.change(edit, request, resource, body)
+            operation = self.change(edit, request, resource, body)
+            return 200, operation or self._over_at_once(edit, request)
 
         status, operation = await context.change(request.principal, fill)
         document = self._render(context.state(), request)
-        if self.succeeds_at_once:
-            # A pending restart would make the state "Updating"; the client would wait for that instead.
-            document = overlay(document, {"properties": {"provisioningState": "Succeeded"}})
+        if operation is None:
+            return _with_etag(ArmResponse(status=status, body=document))
         return _with_etag(operations.created_response(context, request, operation, document, status=status))
+
+    def _over_at_once(self, edit: Edit, request: ArmRequest) -> str | None:
+        """Return the operation of a change that is over; a deployment does not poll its own changes."""
+        return operations.over_at_once(edit) if self.long_running and not request.deployment else None
 
     def _id(self, names: Names) -> str:
         return f"{group_id(names['group'])}/providers/Microsoft.Compute/{self.path.format(**names)}"

@@ -234,6 +234,7 @@ TYPE = ResourceType[Scopes](
     verbs=(*actions.ANNOUNCED_VERBS, *actions.POWER_VERBS, "reapply", actions.UPGRADE),
     lists_by_location=True,
     user_data=("properties", "virtualMachineProfile", "userData"),
+    long_running=True,
     has_etag=True,
 )
 ROUTES: tuple[ArmRoute, ...] = (

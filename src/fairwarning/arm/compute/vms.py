@@ -221,7 +221,7 @@ TYPE = ResourceType[Machine](
     lists_by_location=True,
     expands=True,
     user_data=("properties", "userData"),
-    succeeds_at_once=True,
+    long_running=True,
     has_etag=True,
 )
 ROUTES = (*TYPE.routes(), TYPE.list_route("vmSizes", lambda state, resource: catalog.SIZES))

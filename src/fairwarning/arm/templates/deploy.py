@@ -169,7 +169,8 @@ async def _put_request(context: ArmContext, request: ArmRequest, planned: Planne
     # A deployment needs its secrets, and blanks them itself.
     secrets = frozenset[str]() if planned.type.lower() == DEPLOYMENT.lower() else request.secrets
     body = await context.evaluator.run(lambda: blanked(coerce(planned.body()), secrets, planned.budget))
-    return replace(request, method="PUT", path=planned.id, names=names, query=query, body=body)
+    put = replace(request, method="PUT", path=planned.id, names=names, query=query, body=body)
+    return replace(put, if_match="", if_none_match="")
 
 
 def _target(
