@@ -159,7 +159,7 @@ def test_a_start_after_sigterm_writes_nothing(tmp_path: Path) -> None:
     assert server.logged() == ["server_started", "server_stopping"]
     with closing(sqlite3.connect(tmp_path / "data" / "fairwarning.db")) as data:
         keys = {key for (key,) in data.execute("SELECT key FROM note")}
-    assert keys == {"arm-key", "console-secret"}
+    assert keys == {"arm-key", "console-secret", "user-data-key"}
 
 
 def test_an_operator_api_off_loopback_has_tls_and_a_token(

@@ -59,7 +59,7 @@ def agent(arguments: tuple[str, ...]) -> None:
 @click.option("--azure", is_flag=True, help="Connect Azure's names to the management API (up --arm-names).")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_files)
 def exec_(name: str | None, isolate: bool, azure: bool, command: tuple[str, ...]) -> None:
-    """Run a program as if it ran on a machine of the fleet, or as if Azure were this server.
+    """Run a program with this server in Azure's place.
 
     With --vm, the program finds the machine's endpoint at 169.254.169.254 and has its host name. With
     --azure, it finds the management API at management.azure.com, is logged in by its environment, and reaches
