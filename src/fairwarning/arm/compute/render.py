@@ -365,7 +365,7 @@ def complete_set(document: Document) -> Document:
     mode = "Flexible" if get_path(document, "properties", "orchestrationMode") == "Flexible" else "Uniform"
     properties = fill(get_fields(document, "properties"), catalog.DEFAULTS[mode])
     profile = get_fields(properties, "virtualMachineProfile")
-    completed = complete_model(profile, os_type(profile), str(get_path(document, "sku", "name")))
+    completed = complete_model(profile, os_type(profile), str(get_path(document, "sku", "name")), mode)
     return overlay(document, {"properties": overlay(properties, {"virtualMachineProfile": completed})})
 
 

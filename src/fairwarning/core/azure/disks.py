@@ -16,7 +16,7 @@ DISKS = "disks"
 DELETE, DETACH = "Delete", "Detach"
 
 #: The sizes of the disks of images, in gigabytes, by operating system.
-_SIZES = {"Linux": 30, "Windows": 127}
+OS_DISK_SIZES = {"Linux": 30, "Windows": 127}
 
 
 #: Sizes that can have premium disks: an S in the name of the family, or an s behind the number of cores.
@@ -78,7 +78,7 @@ def _os_disk(owner: DiskOwner, disk: Json) -> Json:
     defaults: dict[str, Json] = {
         "createOption": "FromImage",
         "caching": "ReadWrite",
-        "diskSizeGB": _SIZES[owner.os_type],
+        "diskSizeGB": OS_DISK_SIZES[owner.os_type],
         "deleteOption": DELETE if is_ephemeral else owner.delete_option,
     }
     return deep_merge(_managed(owner, deep_merge(defaults, disk), "OsDisk_1"), {"osType": owner.os_type})
