@@ -62,9 +62,9 @@ class OperatorTestClient:
 
     # -- typed responses
 
-    def machine(self, name: str) -> schemas.MachineBody:
+    def machine(self, name: str) -> schemas.MachineDetailBody:
         """Return a machine."""
-        return msgspec.json.decode(self.get(f"/machines/{name}"), type=schemas.MachineBody)
+        return msgspec.json.decode(self.get(f"/machines/{name}"), type=schemas.MachineDetailBody)
 
     def scope(self, name: str) -> schemas.ScopeBody:
         """Return a scope."""

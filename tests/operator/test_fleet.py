@@ -42,7 +42,7 @@ def test_all_machines_are_listed_scope_by_scope() -> None:
 def test_a_machine_is_shown_with_its_domains_and_its_address() -> None:
     client = operator_client(WEB)
 
-    assert client.machine("web_1") == schemas.MachineBody(
+    assert client.machine("web_1") == schemas.MachineDetailBody(
         name="web_1",
         scope="web",
         set="web",

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 
+import msgspec
 from msgspec import UNSET
 
 from fairwarning.control.control import Unset
-from fairwarning.core.azure.identity import identify, stored_documents
+from fairwarning.core.azure.identity import machine_computer_name, stored_documents
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.fleet import FleetState, machine_state
 from fairwarning.core.inputs import parse_duration
@@ -27,9 +28,17 @@ async def machines(context: OperatorContext, _: str, request: schemas.EmptyReque
     return machines_body(context, list(context.engine.refs()))
 
 
-async def machine(context: OperatorContext, name: str, request: schemas.EmptyRequest) -> schemas.MachineBody:
-    """Return one machine."""
-    return machine_body(context, context.engine.directory.machine(name))
+async def machine(
+    context: OperatorContext, name: str, request: schemas.EmptyRequest
+) -> schemas.MachineDetailBody:
+    """Return one machine, with its host name."""
+    engine = context.engine
+    ref = engine.directory.machine(name)
+    properties, documents = engine.scope(ref.scope).facts, stored_documents(engine.texts())
+    return schemas.MachineDetailBody(
+        **msgspec.structs.asdict(machine_body(context, ref)),
+        computer_name=machine_computer_name(engine.machine(ref), properties, documents),
+    )
 
 
 async def management(
@@ -133,7 +142,6 @@ def machine_body(context: OperatorContext, ref: MachineRef) -> schemas.MachineBo
         scope=machine.scope,
         set=scope.facts.set_name,
         instance=machine.instance,
-        computer_name=identify(machine, scope.facts, stored_documents(engine.texts())).computer_name,
         power=machine.power,
         state=machine_state(scope, machine),
         update_domain=machine.update_domain,

@@ -94,7 +94,7 @@ ROUTES: tuple[OperatorRoute, ...] = (
         _Machine,
         emulator=True,
     ),
-    route("GET", _MACHINE, "one machine", fleet.machine, _Empty, _Machine),
+    route("GET", _MACHINE, "one machine", fleet.machine, _Empty, schemas.MachineDetailBody),
     route("DELETE", _MACHINE, "delete a machine", events.delete_machine, _Delete, _Announced, 202),
     route("GET", f"{_V1}/scopes", "all scopes", fleet.scopes, _Empty, _Scopes),
     route("POST", f"{_V1}/scopes", "create a set", fleet.create_set, schemas.CreateSetRequest, _Scopes, 201),

@@ -185,7 +185,6 @@ class MachineBody(Struct, frozen=True, kw_only=True):
     scope: str
     set: str
     instance: str
-    computer_name: str
     power: PowerState
     state: MachineState
     update_domain: int
@@ -198,6 +197,12 @@ class MachineBody(Struct, frozen=True, kw_only=True):
     fault: EndpointFault | None
     metadata: str | None
     alternatives: list[str]
+
+
+class MachineDetailBody(MachineBody, frozen=True, kw_only=True):
+    """One machine, with the host name that its system has."""
+
+    computer_name: str
 
 
 class MachinesBody(Struct, frozen=True, kw_only=True):

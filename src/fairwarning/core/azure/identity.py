@@ -91,6 +91,11 @@ def machine_identity(machine: Machine, scope: ScopeProperties, find: FindDocumen
     return managed_identity(owner)
 
 
+def machine_computer_name(machine: Machine, scope: ScopeProperties, find: FindDocument) -> str:
+    """Return the host name of a machine, without the rest of what Azure says about the machine."""
+    return _computer_name(machine, scope, *machine_documents(machine, scope, find))
+
+
 def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> MachineIdentity:
     """Return what Azure says a machine is."""
     group = group_name(scope, find)
@@ -106,9 +111,7 @@ def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Ma
     return MachineIdentity(
         group=group,
         resource_id=_machine_id(machine, scope, group),
-        computer_name=_text(
-            get_path(own, "properties", "osProfile", "computerName"), _computer_name(machine, scope, profile)
-        ),
+        computer_name=_computer_name(machine, scope, own, model),
         location=_text(
             machine.location,
             get_path(own, "location"),
@@ -205,11 +208,12 @@ def _disk_prefix(machine: Machine, scope: ScopeProperties) -> str:
     return f"{scope.set_name}_{machine.name}" if scope.kind is ScopeKind.SCALE_SET else machine.name
 
 
-def _computer_name(machine: Machine, scope: ScopeProperties, profile: Json) -> str:
+def _computer_name(machine: Machine, scope: ScopeProperties, own: Json, model: Json) -> str:
+    given = get_path(own, "properties", "osProfile", "computerName")
     if scope.kind is not ScopeKind.SCALE_SET:
-        return machine.name
-    prefix = _text(get_path(profile, "osProfile", "computerNamePrefix"), scope.set_name)
-    return computer_name(prefix, int(machine.instance))
+        return _text(given, machine.name)
+    path = ("properties", "virtualMachineProfile", "osProfile", "computerNamePrefix")
+    return _text(given, computer_name(_text(get_path(model, *path), scope.set_name), int(machine.instance)))
 
 
 def _image(*references: Json) -> Image:
