@@ -270,6 +270,45 @@ def test_a_new_image_is_announced_where_the_model_asks_for_it(verb: str) -> None
     assert azure.progress(response) == "InProgress"
 
 
+@pytest.fixture
+def warned_of_images() -> Azure:
+    azure = compute()
+    image: Json = {"osImageNotificationProfile": {"enable": True}}
+    azure.put(WEB, both(scale_set(2), model(scheduledEventsProfile=image)))
+    azure.poll("web_0")
+    return azure
+
+
+@pytest.mark.rule("T-36")
+def test_a_rolling_upgrade_is_cancelled_as_far_as_it_has_not_started(warned_of_images: Azure) -> None:
+    azure = warned_of_images
+    upgrade = azure.post(f"{WEB}/osRollingUpgrade")
+    first, _ = azure.waiting()
+    azure.approve(first)
+
+    response = azure.post(f"{WEB}/rollingUpgrades/cancel")
+    pending = [event.id for event in azure.fleet.pending("lab/web")]
+    azure.advance("1m")
+
+    assert azure.progress(response) == "Succeeded"
+    assert pending == [first]
+    assert azure.progress(upgrade) == "Canceled"
+    assert azure.refused("POST", f"{WEB}/rollingUpgrades/cancel") == (
+        409,
+        "OperationNotAllowed",
+        "There is no ongoing Rolling Upgrade to cancel.",
+    )
+
+
+@pytest.mark.rule("T-36")
+def test_nothing_else_is_a_rolling_upgrade(warned_of_images: Azure) -> None:
+    azure = warned_of_images
+    azure.post(f"{WEB}/reimage")
+
+    assert azure.refused("POST", f"{WEB}/rollingUpgrades/cancel")[:2] == (409, "OperationNotAllowed")
+    assert len(azure.waiting()) == 2
+
+
 @pytest.mark.rule("T-20")
 @pytest.mark.parametrize(
     ("size", "warned"), [("Standard_D2s_v5", True), ("Standard_NC6", False), ("Standard_M64", False)]

@@ -316,3 +316,70 @@ def test_a_disk_keeps_its_own_tags_and_size() -> None:
 
     assert at(azure.get(f"{DISK}/root"), "tags") == {"a": "b"}
     assert at(azure.get(f"{DISK}/root"), "properties", "diskSizeGB") == 128
+
+
+# Attaching and detaching disks by themselves.
+
+
+def attach(azure: Azure, path: str = DB, **lists: Json) -> Json:
+    return azure.post(f"{path}/attachDetachDataDisks", {**lists}).body
+
+
+@pytest.mark.rule("T-36")
+def test_disks_are_attached_and_detached_by_themselves() -> None:
+    azure = compute()
+    azure.put(
+        DB, machine({"name": "root"}, {"lun": 0, "name": "logs", "createOption": "Empty", "diskSizeGB": 4})
+    )
+    azure.put(f"{DISK}/spare", both(HERE, {"properties": {"diskSizeGB": 8}}))
+
+    attached = attach(azure, dataDisksToAttach=[{"diskId": disk_id("SPARE"), "caching": "ReadOnly"}])
+    both_there = azure.get(f"{DISK}/spare")
+    detached = attach(azure, dataDisksToDetach=[{"diskId": disk_id("logs")}])
+
+    second = at(attached, "dataDisks", 1)
+    assert (at(second, "lun"), at(second, "name"), at(second, "caching")) == (1, "spare", "ReadOnly")
+    assert at(second, "diskSizeGB") == 8
+    assert at(both_there, "managedBy") == f"{ROOT}/providers/{DB}"
+    assert [at(detached, "dataDisks", 0, "name")] == ["spare"]
+    assert at(azure.get(f"{DISK}/logs"), "properties", "diskState") == "Unattached"
+    assert at(detached, "osDisk", "name") == "root"
+
+
+@pytest.mark.rule("T-36")
+def test_a_disk_of_another_machine_is_not_attached() -> None:
+    azure = compute()
+    azure.put(
+        DB, machine({"name": "root"}, {"lun": 0, "name": "logs", "createOption": "Empty", "diskSizeGB": 4})
+    )
+    azure.put(f"{VM}/box", HERE)
+    taken: Json = {"lun": 0, "createOption": "Attach", "managedDisk": {"id": disk_id("logs")}}
+    storage: Json = {"properties": {"storageProfile": {"dataDisks": [taken]}}}
+    lists: Json = {"dataDisksToAttach": [{"diskId": disk_id("logs")}]}
+
+    refusals = [
+        azure.refused("PATCH", f"{VM}/box", storage)[:2],
+        azure.refused("POST", f"{VM}/box/attachDetachDataDisks", lists)[:2],
+    ]
+
+    assert refusals == [(409, "ConflictingUserInput")] * 2
+    assert at(azure.get(f"{DISK}/logs"), "managedBy") == f"{ROOT}/providers/{DB}"
+
+
+@pytest.mark.rule("T-36")
+@pytest.mark.parametrize(
+    ("lists", "status", "code"),
+    [
+        ({"dataDisksToAttach": [{"diskId": disk_id("none")}]}, 404, "ResourceNotFound"),
+        ({"dataDisksToAttach": [{"diskId": "none"}]}, 400, "LinkedInvalidPropertyId"),
+        ({"dataDisksToAttach": [{}]}, 400, "LinkedInvalidPropertyId"),
+        ({"dataDisksToDetach": [{"diskId": disk_id("none")}]}, 400, "InvalidParameter"),
+    ],
+)
+def test_disks_that_are_not_there_are_neither_attached_nor_detached(
+    lists: Json, status: int, code: str
+) -> None:
+    azure = compute()
+    azure.put(DB, HERE)
+
+    assert azure.refused("POST", f"{DB}/attachDetachDataDisks", lists)[:2] == (status, code)

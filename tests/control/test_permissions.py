@@ -41,6 +41,7 @@ ALLOWED = {
     MANAGEMENT: {
         Action.APPROVE,
         Action.CAUSE,
+        Action.CANCEL,
         Action.CREATE,
         Action.CHANGE,
         Action.ADD_MACHINES,

@@ -24,7 +24,7 @@ from fairwarning.core.azure.identity import DEFAULT_LOCATION
 from fairwarning.core.changes import Change, EventChanged, EventMilestone
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import UnknownEventError
-from fairwarning.core.model import EventId, MachineRef, derive_id
+from fairwarning.core.model import Event, EventId, MachineRef, derive_id
 
 PREFIX = "operation:"
 
@@ -126,6 +126,12 @@ async def read_outcome(context: ArmContext, operation_id: str) -> Document | Non
 def any_pending(state: ArmState, operation: Document) -> bool:
     """Whether at least one of an operation's events still exists."""
     return any(_exists(state, event) for event in _events(operation))
+
+
+def pending_events(state: ArmState, operation_id: str) -> list[Event]:
+    """Return the events of an operation that still exist."""
+    events = _events(state.document(f"{PREFIX}{operation_id}") or {})
+    return [state.view.event(event) for event in events if _exists(state, event)]
 
 
 def required_events(documents: Iterable[tuple[str, Document]]) -> set[EventId]:

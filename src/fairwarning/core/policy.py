@@ -186,6 +186,7 @@ PERMISSIONS: Mapping[PrincipalKind, frozenset[Action]] = {
         {
             Action.APPROVE,
             Action.CAUSE,
+            Action.CANCEL,
             Action.CREATE,
             Action.CHANGE,
             Action.ADD_MACHINES,

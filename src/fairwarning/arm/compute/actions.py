@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fairwarning.arm import operations
 from fairwarning.arm.compute import render
 from fairwarning.arm.context import Edit
-from fairwarning.arm.documents import Document
+from fairwarning.arm.documents import Document, get_path
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import ArmState
@@ -36,6 +36,7 @@ UPGRADE = "manualupgrade"
 #: The verbs that machines with a pending delete accept, too.
 _UNTIL_GONE = ("delete", UPGRADE)
 EVICT = "simulateEviction"
+CANCEL_UPGRADE = "rollingUpgrades/cancel"
 #: The verbs of a single machine; ``reapply`` is accepted and changes nothing.
 MACHINE_VERBS = (*POWER_VERBS, "reapply", "restart", "redeploy", "performMaintenance", "reimage", EVICT)
 
@@ -52,12 +53,18 @@ class Selection:
 
 def act(edit: Edit, request: ArmRequest, verb: str, selection: Selection) -> str | None:
     """Carry out a verb on machines; return the id of its operation, if it has one."""
+    if verb == CANCEL_UPGRADE:
+        _cancel_upgrade(edit, selection.resource)
+        return operations.over_at_once(edit)
     refs = selection.refs if verb in _UNTIL_GONE else _unmarked(edit.state, verb, selection)
     if verb in ANNOUNCED_VERBS:
         if selection.all and verb != "delete":
             refs = [ref for ref in refs if edit.state.view.machine_at(ref).power is PowerState.RUNNING]
         force = verb == "delete" and is_forced(request)
-        return announce(edit, ANNOUNCED_VERBS[verb], selection.resource, refs, force=force)
+        operation = announce(edit, ANNOUNCED_VERBS[verb], selection.resource, refs, force=force)
+        if verb == "osRollingUpgrade":
+            edit.put({_upgrade_key(selection.resource): {"operation": operation}})
+        return operation
     if verb == EVICT:
         if not all(edit.state.view.machine_at(ref).spot for ref in refs):
             message = "Operation 'simulateEviction' is allowed only for Spot Virtual Machines"
@@ -72,6 +79,22 @@ def act(edit: Edit, request: ArmRequest, verb: str, selection: Selection) -> str
     if verb == UPGRADE:
         edit.draft.upgrade(refs)
     return operations.over_at_once(edit)
+
+
+def _cancel_upgrade(edit: Edit, resource: str) -> None:
+    """Cancel what is announced and not started of the last rolling upgrade of a set (T-36)."""
+    upgrade = edit.state.document(_upgrade_key(resource))
+    events = operations.pending_events(edit.state, str(get_path(upgrade, "operation")))
+    if not events:
+        message = "There is no ongoing Rolling Upgrade to cancel."
+        raise AzureError(409, "OperationNotAllowed", message)
+    for event in events:
+        if event.waiting:
+            edit.draft.cancel(event.scope, event.id)
+
+
+def _upgrade_key(resource: str) -> str:
+    return f"{resource}/rollingUpgrade"
 
 
 def _unmarked(state: ArmState, verb: str, selection: Selection) -> list[MachineRef]:

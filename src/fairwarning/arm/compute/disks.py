@@ -6,15 +6,16 @@ machine. The disks of all other machines have no documents: they follow from the
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import count
 
 from fairwarning.arm import catalog, resource_ids
 from fairwarning.arm.compute import render, scalesets
 from fairwarning.arm.compute.resource_type import Names, ResourceType
 from fairwarning.arm.context import Documents, Edit
-from fairwarning.arm.documents import Document, fill, get_path, overlay
-from fairwarning.arm.errors import AzureError
+from fairwarning.arm.documents import Document, fill, get_fields, get_items, get_path, overlay
+from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.operations import format_instant
 from fairwarning.arm.state import ArmState
@@ -84,6 +85,12 @@ def _attach(state: ArmState, machine: MachineIdentity, vm_id: str) -> dict[str, 
     documents: dict[str, Document] = {}
     for disk in disks_of(machine.disks):
         old = _existing(state, _id(disk))
+        owner = None if old is None else _owner(state, old)
+        if owner is not None and owner.vm_id != vm_id:
+            message = (
+                f"Disk '{_id(disk)}' cannot be attached as the disk is already owned by VM '{owner.name}'."
+            )
+            raise AzureError(409, "ConflictingUserInput", message, "disk")
         attachment: Document = {
             "machine": machine.resource_id,
             "vmId": vm_id,
@@ -97,6 +104,29 @@ def _attach(state: ArmState, machine: MachineIdentity, vm_id: str) -> dict[str, 
 
 def _store(machine: MachineIdentity, document: Document) -> dict[str, Document]:
     return {machine.resource_id: overlay(document, {"properties": {"storageProfile": machine.disks}})}
+
+
+def with_data_disks(state: ArmState, before: Sequence[Json], body: Document) -> list[Json]:
+    """Return the data disks of a machine after some were attached, and some detached.
+
+    Raises:
+        AzureError: a disk does not exist, or is not attached to the machine.
+    """
+    detached = {str(get_path(item, "diskId")).lower() for item in get_items(body, "dataDisksToDetach")}
+    unknown = detached - {_id(disk).lower() for disk in before}
+    if unknown:
+        raise invalid("dataDisksToDetach", f"{min(unknown)} is not a data disk of the virtual machine")
+    after = [disk for disk in before if _id(disk).lower() not in detached]
+    for item in get_items(body, "dataDisksToAttach"):
+        identifier = str(get_path(item, "diskId"))
+        names = resource_ids.parse_reference({"id": identifier}, DISKS, "dataDisksToAttach") or {}
+        disk = TYPE.require(state, names)
+        free = next(lun for lun in count() if lun not in [get_path(other, "lun") for other in after])
+        given = {name: value for name, value in get_fields(item).items() if name.lower() != "diskid"}
+        size = get_path(disk, "properties", "diskSizeGB")
+        own: Document = {"createOption": "Attach", "managedDisk": {"id": disk["id"]}, "diskSizeGB": size}
+        after.append({"lun": free, **given, **own})
+    return after
 
 
 def documents_after(state: ArmState, machine: Document) -> Documents:

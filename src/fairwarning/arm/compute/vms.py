@@ -10,14 +10,17 @@ from fairwarning.arm.compute import actions, disks, render, validation
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.compute.resource_type import Names, ResourceType
 from fairwarning.arm.compute.validation import EventSettings
-from fairwarning.arm.context import Edit
+from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import Document, get_items, get_path, overlay
 from fairwarning.arm.errors import AzureError, invalid
-from fairwarning.arm.messages import ArmRequest
+from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.operations import format_instant
+from fairwarning.arm.resource_ids import GROUP_PATH
+from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import AVAILABILITY_SETS, SCALE_SETS, VMS, resource_id
 from fairwarning.core.changes import Change, MachineChanged, ScopeMade
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import Machine, MachineModel, Scope, ScopeKind
 from fairwarning.core.scaleset import scale_out
 
@@ -142,6 +145,20 @@ def _delete(edit: Edit, request: ArmRequest, machine: Machine) -> str:
     return actions.announce(edit, "delete", identifier, (machine.ref,), force=force)
 
 
+async def attach_detach_data_disks(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Attach disks to a machine, or detach them, and return its storage profile (T-36)."""
+
+    def fill(edit: Edit) -> None:
+        machine = TYPE.require(edit.state, request.names)
+        before = get_items(TYPE.render(edit.state, machine), "properties", "storageProfile", "dataDisks")
+        data_disks: Json = disks.with_data_disks(edit.state, before, request.fields())
+        _change(edit, request, machine, {"properties": {"storageProfile": {"dataDisks": data_disks}}})
+
+    await context.change(request.principal, fill)
+    document = TYPE.require_document(context.state(), request)
+    return ArmResponse(body=get_path(document, "properties", "storageProfile"))
+
+
 def _parent_set(state: ArmState, names: Names, body: Document) -> tuple[Scope, ...] | None:
     """Return the scopes of the set that a machine refers to; None for a standalone machine."""
     sets = []
@@ -224,4 +241,8 @@ TYPE = ResourceType[Machine](
     long_running=True,
     has_etag=True,
 )
-ROUTES = (*TYPE.routes(), TYPE.list_route("vmSizes", lambda state, resource: catalog.SIZES))
+ROUTES = (
+    *TYPE.routes(),
+    TYPE.list_route("vmSizes", lambda state, resource: catalog.SIZES),
+    ArmRoute("POST", f"{GROUP_PATH}/{VMS}/{{name}}/attachDetachDataDisks", attach_detach_data_disks),
+)
