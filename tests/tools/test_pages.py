@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.environments import CACHE
+from tests.environments import CACHE, environment
 from tests.guides import Page
 from tests.tools.session import HERE, follow, programs
 
@@ -64,3 +64,11 @@ def test_ansible(tmp_path: Path) -> None:
         ("Terminate", "management:dev", ["cart_1"]),
     ]
     assert not {"cart_0", "cart_1", "till"} & set(session.machines)
+
+
+def test_a_script_that_logs_az_in(tmp_path: Path) -> None:
+    session = follow(Page("tools/az.md"), tmp_path, environment(HERE.parent / "az" / "clients.txt"))
+
+    assert session.steps("scheduled") == [("Reboot", "management:dev", ["db"])]
+    assert session.steps("finished") == [("Reboot", "platform", ["db"])]
+    assert not (tmp_path / ".azure").exists()
