@@ -2,6 +2,7 @@
 
 import pytest
 
+from fairwarning.arm.documents import get_fields, overlay
 from fairwarning.core.document.render import Json
 from tests.arm.azure import ROOT, Azure, at
 from tests.arm.cloud import resource, template
@@ -29,14 +30,22 @@ def azure() -> Azure:
     return azure
 
 
+def test_a_machine_that_is_read_and_put_back_has_its_extensions_once(azure: Azure) -> None:
+    azure.put(f"{DB}/extensions/Script", {"properties": SCRIPT})
+    azure.put(DB, azure.get(DB))
+    azure.delete(f"{DB}/extensions/Script")
+
+    assert "resources" not in get_fields(azure.get(DB))
+
+
 @pytest.mark.parametrize("owner", [DB, WEB, FIRST])
 def test_an_extension_is_what_was_put(azure: Azure, owner: str) -> None:
     created = azure.put(f"{owner}/extensions/Script", {"properties": SCRIPT})
 
     read = azure.get(f"{owner.lower()}/extensions/script")
 
-    assert created.status == 201
-    assert created.body == read
+    assert (created.status, azure.progress(created)) == (201, "Succeeded")
+    assert overlay(created.body, {"properties": {"provisioningState": "Succeeded"}}) == read
     assert at(read, "id") == f"{ROOT}/providers/{owner}/extensions/Script"
     assert at(read, "type") == f"{'/'.join(owner.split('/')[0:2])}" + (
         "/virtualMachines/extensions" if owner == FIRST else "/extensions"

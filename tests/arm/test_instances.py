@@ -145,12 +145,15 @@ def test_an_instance_is_protected_and_let_go_again(azure: Azure, word: Json) -> 
     assert at(azure.get(ONE), "properties", "latestModelApplied") is True
 
 
+def test_an_instance_is_not_created_by_a_put(azure: Azure) -> None:
+    assert azure.refused("PUT", f"{WEB}/virtualMachines/9", {})[:2] == (400, "InvalidParameter")
+
+
 def test_an_instance_that_does_not_exist_is_not_found(azure: Azure) -> None:
     missing = f"{WEB}/virtualMachines/9"
 
     for method, path in (
         ("GET", missing),
-        ("PUT", missing),
         ("GET", f"{missing}/instanceView"),
         ("POST", f"{missing}/restart"),
         ("POST", f"{missing}/simulateEviction"),

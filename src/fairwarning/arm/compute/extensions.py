@@ -49,7 +49,9 @@ class _MachineExtensions:
         return None if item is None else self._document(state, machine, item)
 
     def each(self, state: ArmState, request: ArmRequest) -> Iterator[Found]:
-        machine = self.require_machine(state, request.names)
+        return self.each_of(state, self.require_machine(state, request.names))
+
+    def each_of(self, state: ArmState, machine: Machine) -> Iterator[Found]:
         own = [document for _, document in state.documents(self._id(state, machine, ""))]
         items = {str(get_path(item, "name")).lower(): item for item in (*_items_of_set(state, machine), *own)}
         return ((name, partial(self._document, state, machine, item)) for name, item in items.items())
@@ -79,6 +81,7 @@ class _MachineExtensions:
             create=self.create,
             change=self.change,
             delete=self.delete,
+            long_running=True,
         )
 
     def _document(self, state: ArmState, machine: Machine, item: Json) -> Document:
@@ -87,6 +90,12 @@ class _MachineExtensions:
 
     def _id(self, state: ArmState, machine: Machine, name: str) -> str:
         return f"{resource_ids.machine_id(state, machine)}/{_EXTENSIONS}/{name}"
+
+
+def with_extensions(state: ArmState, machine: Machine, document: Document) -> Document:
+    """Return the document of a virtual machine with its extensions among its resources."""
+    installed: list[Json] = [show() for _, show in _OF_MACHINES.each_of(state, machine)]
+    return {**document, "resources": installed} if installed else document
 
 
 def _items_of_set(state: ArmState, machine: Machine) -> list[Json]:
@@ -165,9 +174,10 @@ def _find_instance(state: ArmState, names: Names) -> Machine | None:
     return scalesets.find_instance(scopes, names["instance"])
 
 
-MACHINE_TYPE = _MachineExtensions(
+_OF_MACHINES = _MachineExtensions(
     kind=f"{VMS}/{_EXTENSIONS}", path=f"{VMS}/{{name}}", find_machine=resource_ids.find_vm
-).type()
+)
+MACHINE_TYPE = _OF_MACHINES.type()
 INSTANCE_TYPE = _MachineExtensions(
     kind=f"{SCALE_SETS}/{VMS}/{_EXTENSIONS}",
     path=f"{SCALE_SETS}/{{name}}/{VMS}/{{instance}}",
@@ -182,5 +192,6 @@ SET_TYPE = ResourceType[Document](
     create=_create_in_set,
     change=_change_in_set,
     delete=_delete_in_set,
+    long_running=True,
 )
 ROUTES = (*MACHINE_TYPE.routes(), *INSTANCE_TYPE.routes(), *SET_TYPE.routes())

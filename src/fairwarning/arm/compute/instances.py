@@ -9,6 +9,7 @@ from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.compute.resource_type import Names, ResourceType
 from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, get_path, overlay
+from fairwarning.arm.errors import invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import SCALE_SETS, VMS
@@ -36,6 +37,11 @@ def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
     return Selection(resource, (TYPE.require(state, request.names).ref,))
 
 
+def _refuse_to_create(edit: Edit, request: ArmRequest, body: Document) -> None:
+    scalesets.TYPE.require(edit.state, request.names)
+    raise invalid("instanceIds", f"the scale set has no instance {request.names['instance']}")
+
+
 def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -> None:
     after = overlay(render.instance(edit.state, machine), body)
     is_protected = get_path(after, "properties", "protectionPolicy", "protectFromScaleIn") is True
@@ -55,6 +61,7 @@ TYPE = ResourceType[Machine](
     find=_find,
     each=_each,
     render=render.instance,
+    create=_refuse_to_create,
     change=_change,
     delete=_delete,
     view=render.instance_view,

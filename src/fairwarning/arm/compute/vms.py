@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import partial
 
 from fairwarning.arm import catalog, network, resource_ids
-from fairwarning.arm.compute import actions, disks, render, validation
+from fairwarning.arm.compute import actions, disks, extensions, render, validation
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.compute.resource_type import Names, ResourceType
 from fairwarning.arm.compute.validation import EventSettings
 from fairwarning.arm.context import ArmContext, Edit
-from fairwarning.arm.documents import Document, get_items, get_path, overlay
+from fairwarning.arm.documents import Document, get_items, get_path, overlay, without
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.operations import format_instant
@@ -52,6 +52,10 @@ def _filter(request: ArmRequest) -> str | None:
     return clause[1].lower()
 
 
+def _render(state: ArmState, machine: Machine) -> Document:
+    return extensions.with_extensions(state, machine, render.virtual_machine(state, machine))
+
+
 def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
     machine = TYPE.require(state, request.names)
     return Selection(resource_ids.machine_id(state, machine), (machine.ref,))
@@ -61,7 +65,9 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
     group = edit.state.require_group(request.names["group"])
     defaults: Document = {"location": group["location"], "tags": {}, "properties": {}}
     created: Document = {"timeCreated": format_instant(edit.state.now)}
-    document = overlay(overlay(defaults, body), {"name": request.names["name"], "properties": created})
+    document = overlay(
+        overlay(defaults, without(body, "resources")), {"name": request.names["name"], "properties": created}
+    )
     settings = validation.event_settings(VMS, document)
     _check_interfaces(edit.state, request.names, None, body)
     parent = _parent_set(edit.state, request.names, body)
@@ -102,7 +108,7 @@ def _new_documents(
 def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -> None:
     scope = edit.state.scope_of(machine)
     before = render.virtual_machine(edit.state, machine)
-    after = overlay(before, body)
+    after = overlay(before, without(body, "resources"))
     _check_interfaces(edit.state, request.names, before, body)
     settings = validation.event_settings(VMS, after)
     _refuse_changes(before, body)
@@ -228,7 +234,7 @@ TYPE = ResourceType[Machine](
     path=f"{VMS}/{{name}}",
     find=resource_ids.find_vm,
     each=_each,
-    render=render.virtual_machine,
+    render=_render,
     create=_create,
     change=_change,
     delete=_delete,
