@@ -25,6 +25,7 @@ from azure.mgmt.compute.models import (
     UpgradePolicy,
     VirtualMachine,
     VirtualMachineScaleSet,
+    VirtualMachineScaleSetExtension,
     VirtualMachineScaleSetProperties,
     VirtualMachineScaleSetUpdate,
     VirtualMachineScaleSetUpdateProperties,
@@ -36,7 +37,7 @@ from azure.mgmt.compute.models import (
 from azure.mgmt.maintenance import MaintenanceManagementClient
 from azure.mgmt.maintenance.models import ScheduledEventsIdList
 from azure.mgmt.resource.resources import ResourceManagementClient
-from azure.mgmt.resource.resources.models import ResourceGroup
+from azure.mgmt.resource.resources.models import ResourceGroup, Tags, TagsPatchResource, TagsResource
 
 from fairwarning.arm.context import SUBSCRIPTION
 from tests.arm.live import HOME, SOON, Live, live, options
@@ -438,3 +439,82 @@ def test_ten_thousand_machines_are_listed_page_by_page(tmp_path: Path) -> None:
     assert [len(page) for page in pages] == [200, 200, 200]
     assert len({str(machine.id) for page in pages for machine in page}) == 600
     assert sizes == [200] * 50
+
+
+# What machines and sets have.
+
+
+@pytest.mark.rule("T-31")
+def test_a_machine_leaves_its_disk_behind_and_the_disk_is_deleted(cloud: Live, tools: Tools) -> None:
+    group, compute = "lab(disks)", tools.compute
+    tools.resources.resource_groups.create_or_update(group, ResourceGroup(location="westeurope"))
+    vm = compute.virtual_machines.begin_create_or_update(
+        group, "box", VirtualMachine({"location": "westeurope", "properties": {"userData": "c2VjcmV0"}})
+    )
+    disk = vm.result(SOON).storage_profile.os_disk
+    attached = compute.disks.get(group, disk.name)
+    with pytest.raises(ResourceExistsError):
+        compute.disks.begin_delete(group, disk.name).result(SOON)
+    plain = compute.virtual_machines.get(group, "box")
+    with_data = compute.virtual_machines.get(group, "box", expand="userData")
+
+    finish(cloud, compute.virtual_machines.begin_delete(group, "box"))
+    left = [(item.name, item.disk_state) for item in compute.disks.list_by_resource_group(group)]
+    compute.disks.begin_delete(group, disk.name).result(SOON)
+
+    assert attached.id == disk.managed_disk.id
+    assert attached.managed_by == plain.id
+    assert (plain.user_data, with_data.user_data) == (None, "c2VjcmV0")
+    assert left == [(disk.name, "Unattached")]
+    assert list(compute.disks.list_by_resource_group(group)) == []
+
+
+@pytest.mark.rule("T-33")
+def test_the_tags_of_a_machine_are_changed_by_themselves(tools: Tools) -> None:
+    scope, tags = str(tools.compute.virtual_machines.get(HOME, "quiet").id), tools.resources.tags
+
+    tags.begin_create_or_update_at_scope(scope, TagsResource(properties=Tags(tags={"a": "1"}))).result(SOON)
+    more = TagsPatchResource(operation="Merge", properties=Tags(tags={"b": "2"}))
+    tags.begin_update_at_scope(scope, more).result(SOON)
+    read = tags.get_at_scope(scope).properties.tags
+    tags.begin_delete_at_scope(scope).result(SOON)
+
+    assert read == {"a": "1", "b": "2"}
+    assert tools.compute.virtual_machines.get(HOME, "quiet").tags == {}
+
+
+@pytest.mark.rule("T-35")
+def test_a_set_and_its_instances_have_extensions(tools: Tools) -> None:
+    sets, instances = (
+        tools.compute.virtual_machine_scale_set_extensions,
+        tools.compute.virtual_machine_scale_set_vm_extensions,
+    )
+    script = VirtualMachineScaleSetExtension(
+        {
+            "properties": {
+                "publisher": "Microsoft.Azure.Extensions",
+                "type": "CustomScript",
+                "typeHandlerVersion": "2.1",
+                "protectedSettings": {"commandToExecute": "secret"},
+            }
+        }
+    )
+
+    created = sets.begin_create_or_update(HOME, "web", "script", script).result(SOON)
+    of_instance = instances.get(HOME, "web", "0", "script")
+    names = [extension.name for extension in sets.list(HOME, "web")]
+    sets.begin_delete(HOME, "web", "script").result(SOON)
+
+    assert (created.name, created.protected_settings) == ("script", None)
+    assert of_instance.properties is not None
+    assert of_instance.properties.publisher == "Microsoft.Azure.Extensions"
+    assert names == ["script"]
+    assert list(sets.list(HOME, "web")) == []
+
+
+def test_the_sizes_of_a_machine_and_of_a_set_are_listed(client: ComputeManagementClient) -> None:
+    sizes = [size.name for size in client.virtual_machines.list_available_sizes(HOME, "db")]
+    skus = [str(sku.sku.name) for sku in client.virtual_machine_scale_sets.list_skus(HOME, "web") if sku.sku]
+
+    assert "Standard_D2s_v5" in sizes
+    assert set(skus) == set(sizes)
