@@ -318,6 +318,20 @@ def test_a_disk_keeps_its_own_tags_and_size() -> None:
     assert at(azure.get(f"{DISK}/root"), "properties", "diskSizeGB") == 128
 
 
+def test_the_disks_of_a_set_are_each_listed_once_whatever_else_is_known_about_them() -> None:
+    azure = compute()
+    disks: Json = [{"lun": 0, "createOption": "Empty", "diskSizeGB": 8}]
+    azure.put(WEB, both(scale_set(3), model(storageProfile={"dataDisks": disks})))
+    before = azure.names(DISK)
+
+    azure.patch(f"{DISK}/{before[3]}", {"tags": {"a": "b"}})
+    azure.patch(f"{DISK}/{before[4]}", {"tags": {"a": "b"}})
+    azure.put(f"{WEB}/virtualMachines/2", {"location": "westeurope", "tags": {"a": "b"}})
+
+    assert len(before) == 6
+    assert sorted(azure.names(DISK)) == sorted(before)
+
+
 # Attaching and detaching disks by themselves.
 
 

@@ -6,7 +6,7 @@ machine. The disks of all other machines have no documents: they follow from the
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 
@@ -141,14 +141,35 @@ def all_disks(
     """Yield the disks of a group, or of all groups, each with its key; ``scopes`` are those of machines."""
     prefix = group_id("" if group is None else f"{group}/")
     folder = f"/providers/microsoft.compute/{DISKS}/"
+    owners = set[str]()
     for key, document in state.existing_documents(prefix):
         if folder in key and not _is_gone(state, document):
+            owners.add(str(get_path(document, _ATTACHMENT, "machine")).lower())
             yield key, partial(dict, document)
     for scope in scopes:
         if scope.facts.kind in _WITH_DISKS:
-            for machine in scope.machines.values():
-                for document in _own_disks(state, machine):
-                    yield str(document["id"]).lower(), partial(dict, document)
+            yield from _disks_without_documents(state, scope, owners)
+
+
+def _disks_without_documents(
+    state: ArmState, scope: Scope, owners: Collection[str]
+) -> Iterator[tuple[str, Callable[[], Document]]]:
+    """Yield the disks of a scope that have no documents; ``owners`` are machines some of whose disks do.
+
+    A disk is rendered only if its page needs it. So the disks of a machine that no document describes are
+    not looked at: the machine has as many as the others of its scope.
+    """
+    usual: int | None = None
+    for machine in scope.machines.values():
+        key = resource_ids.machine_id(state, machine).lower()
+        if key in owners or state.document(key) is not None:
+            number = len(_own_disks(state, machine))
+        elif usual is None:
+            number = usual = len(_own_disks(state, machine))
+        else:
+            number = usual
+        for index in range(number):
+            yield f"{key}/{index}", partial(_own_disk, state, machine, index)
 
 
 def show(state: ArmState, document: Document) -> Document:
@@ -245,13 +266,19 @@ def _identity(state: ArmState, identifier: str) -> Document:
     }
 
 
-def _own_disks(state: ArmState, machine: Machine) -> Iterator[Document]:
-    """Yield the disks of a machine that have no documents."""
+def _own_disk(state: ArmState, machine: Machine, index: int) -> Document:
+    return _own_disks(state, machine)[index]
+
+
+def _own_disks(state: ArmState, machine: Machine) -> list[Document]:
+    """Return the disks of a machine that have no documents."""
     identity = identify(machine, state.scope_of(machine).facts, state.document)
     attachment: Document = {"machine": identity.resource_id, "vmId": machine.vm_id, "deleteOption": DELETE}
-    for disk in disks_of(identity.disks):
-        if state.document(_id(disk)) is None:
-            yield {**_new_document(state, identity, disk), _ATTACHMENT: attachment}
+    return [
+        {**_new_document(state, identity, disk), _ATTACHMENT: attachment}
+        for disk in disks_of(identity.disks)
+        if state.document(_id(disk)) is None
+    ]
 
 
 def _named_after(state: ArmState, names: Names) -> Machine | None:
