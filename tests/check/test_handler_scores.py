@@ -121,10 +121,9 @@ def test_a_score_is_what_its_commands_say(score: Score, tmp_path: Path) -> None:
 
 def test_our_own_agent_is_scored_by_the_command_of_the_guide() -> None:
     (ours,) = (score for score in SCORES if OURS in score.handler)
+    (command,) = re.findall(r"^\$ (fairwarning check .* fairwarning agent run .*)$", GUIDE, re.MULTILINE)
 
-    assert ours.commands == re.findall(
-        r"^\$ (fairwarning check .* fairwarning agent run .*)$", GUIDE, re.MULTILINE
-    )
+    assert ours.commands == [command.replace("agent.toml", "tests/check/agent.toml")]
     assert set(ours.verdicts.values()) == {"safe"}
 
 
