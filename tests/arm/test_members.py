@@ -1,5 +1,8 @@
 """The members of compute resources: unknown ones are refused, known ones get Azure's spelling (T-01)."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 
 from fairwarning.arm.compute.members import TYPES
@@ -11,6 +14,7 @@ from tests.arm.azure import HOME, ROOT, Azure, at
 from tests.arm.cloud import resource, template
 from tests.arm.compute import AVAILABILITY_SET, NEWEST, SET, VM, compute, model, profile, scale_set
 from tests.arm.deploying import deploy, deployable, facts
+from tools.compute_members import Table, models_of
 
 
 @pytest.fixture
@@ -228,6 +232,19 @@ def listed(azure: Azure, path: str) -> list[str]:
 
 
 # -- the table
+
+
+def test_the_table_has_every_member_that_the_newest_sdk_sends() -> None:
+    sdk = find_spec("azure.mgmt.compute")
+    assert sdk is not None
+    assert sdk.origin is not None
+    table = Table()
+
+    table.add(NEWEST, models_of(Path(sdk.origin).with_name("models").joinpath("_models.py").read_text()))
+
+    members = {(name, member.lower()) for name, entries in table.types.items() for member in entries}
+    assert len(members) > 600
+    assert members - {(name, member) for name, known in TYPES.items() for member in known} == set()
 
 
 def test_every_type_in_the_table_is_there() -> None:
