@@ -98,9 +98,16 @@ def test_any_other_size_is_refused(size: str) -> None:
 @pytest.mark.rule("T-40")
 def test_a_scale_set_may_mix_sizes() -> None:
     azure = compute()
-    mixed: Json = {"skuProfile": {"vmSizes": [{"name": "Standard_D2s_v5"}, {"name": "Standard_D2as_v5"}]}}
 
-    azure.put(f"{SET}/web", {"sku": {"name": "Mix", "capacity": 1}, "properties": mixed})
+    def mixed(*sizes: Json) -> Json:
+        profile: Json = {"vmSizes": [{"name": size} for size in sizes]}
+        return {"sku": {"name": "Mix", "capacity": 1}, "properties": {"skuProfile": profile}}
+
+    azure.put(f"{SET}/web", mixed("Standard_D2s_v5", "Standard_D2as_v5"))
+
+    refused = azure.refused("PUT", f"{SET}/web", mixed("Standard_D2s_v5", "Nonsense_X"))
+    assert refused[:2] == (400, "InvalidParameter")
+    assert "The value Nonsense_X" in refused[2]
 
 
 # -- interfaces

@@ -5,7 +5,7 @@ leniently where az is careless (T-03), strictly elsewhere. All other values are 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -102,11 +102,6 @@ SHAPES: Mapping[Path, tuple[Check, str]] = {
     **{(*_POLICY, name, "automaticallyApprove"): _FLAG for name in _APPROVED},
 }
 
-#: Where the size of machines is, by type of resource.
-_SIZES: Mapping[str, Path] = {
-    VMS: ("properties", "hardwareProfile", "vmSize"),
-    SCALE_SETS: ("sku", "name"),
-}
 #: The size of a scale set whose machines differ in size.
 _MIXED = "mix"
 
@@ -143,7 +138,7 @@ def read_body(kind: str, request: ArmRequest) -> Document:
         value = get_path(body, *path)
         if value is not None and not check(value):
             raise invalid(".".join(path), problem)
-    _check_size(kind, body)
+    _check_sizes(kind, body)
     document = without_secrets(body)
     # Clients put back what they have read, instance view included.
     return without(document, "properties", "instanceView") if isinstance(document, dict) else {}
@@ -213,20 +208,25 @@ def get_texts(document: Json, *path: str) -> tuple[str, ...]:
     return tuple(str(item) for item in get_items(document, *path))
 
 
-def _check_size(kind: str, body: Json) -> None:
-    size = get_path(body, *_SIZES.get(kind, ("",)))
-    if (
-        not isinstance(size, str)
-        or _SIZE_NAME.fullmatch(size)
-        or (kind, size.lower()) == (SCALE_SETS, _MIXED)
-    ):
-        return
-    names = ",".join(str(entry["name"]) for entry in catalog.SIZES)
-    message = (
-        f"The value {size} provided for the VM size is not valid. "
-        f"The valid sizes in the current region are: {names}."
-    )
-    raise AzureError(400, "InvalidParameter", message, "vmSize")  # T-40
+def _sizes(kind: str, body: Json) -> Iterator[Json]:
+    """Yield the sizes that a body names."""
+    if kind == VMS:
+        yield get_path(body, "properties", "hardwareProfile", "vmSize")
+    if kind == SCALE_SETS:
+        size = get_path(body, "sku", "name")
+        yield None if str(size).lower() == _MIXED else size
+        yield from (get_path(item, "name") for item in get_items(body, "properties", "skuProfile", "vmSizes"))
+
+
+def _check_sizes(kind: str, body: Json) -> None:
+    for size in _sizes(kind, body):
+        if isinstance(size, str) and not _SIZE_NAME.fullmatch(size):
+            names = ",".join(str(entry["name"]) for entry in catalog.SIZES)
+            message = (
+                f"The value {size} provided for the VM size is not valid. "
+                f"The valid sizes in the current region are: {names}."
+            )
+            raise AzureError(400, "InvalidParameter", message, "vmSize")  # T-40
 
 
 def _terminate_notice(document: Document, path: Path) -> timedelta | None:
