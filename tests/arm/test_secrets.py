@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from fairwarning.arm.documents import deep_merge
 from fairwarning.core.document.render import Json
 from fairwarning.store.memory import MemoryStore
 from tests.arm.azure import ROOT, Azure, at
@@ -354,3 +355,35 @@ def test_nothing_is_kept_of_an_interrupted_deployment_whose_group_is_gone(azure:
 
     assert azure.context.committed().document(KEY) is None
     assert not run(azure.fleet.store.get_value(f"deployment:{correlation}"))
+
+
+def test_documents_of_an_earlier_release_lose_their_secrets_when_the_server_starts(azure: Azure) -> None:
+    azure.put(VM, {"location": "westeurope"})
+    azure.put(f"{VMSS}/web", {"sku": {"name": "Standard_D2s_v3", "capacity": 1}})
+    settings: dict[str, Json] = {"properties": {"protectedSettings": {"key": "hunter2"}, "publisher": "kept"}}
+    profile: Json = {"userData": "hunter2", "extensionProfile": {"extensions": [{"name": "one", **settings}]}}
+    old: dict[str, Json] = {
+        VM: {"properties": {"userData": "hunter2"}},
+        f"{VMSS}/web": {"properties": {"virtualMachineProfile": profile}},
+        f"{VM}/extensions/script": {"name": "script", **settings},
+        CONNECTION: {"name": "office", "properties": {"sharedKey": "hunter2"}},
+    }
+    for path, secret in old.items():
+        key = f"{ROOT}/providers/{path}"
+        document = deep_merge(azure.context.committed().document(key) or {}, secret)
+        assert isinstance(document, dict)
+        azure.keep({key: document})
+
+    azure.restart()
+
+    assert "hunter2" not in stored(azure)
+    assert at(azure.get(f"{VM}/extensions/script"), "properties", "publisher") == "kept"
+    assert azure.names(f"{VMSS}/web/extensions") == ["one"]
+
+
+def test_the_names_of_tags_are_the_user_s_own(azure: Azure) -> None:
+    tags: Json = {"password": "none", "userData": "no"}
+
+    azure.put(VM, {"location": "westeurope", "tags": tags})
+
+    assert at(azure.get(VM), "tags") == tags

@@ -90,9 +90,13 @@ _SECRETS = frozenset(
 
 
 def without_secrets(document: Json) -> Json:
-    """Return a document without passwords and other secrets."""
+    """Return a document without passwords and other secrets; the names of tags are the user's own."""
     if isinstance(document, list):
         return [without_secrets(item) for item in document]
     if not isinstance(document, dict):
         return document
-    return {name: without_secrets(value) for name, value in document.items() if name.lower() not in _SECRETS}
+    return {
+        name: value if name.lower() == "tags" else without_secrets(value)
+        for name, value in document.items()
+        if name.lower() not in _SECRETS
+    }

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from fairwarning.arm import deployments, operations, resource_ids
 from fairwarning.arm.compute import disks, render, scalesets
 from fairwarning.arm.context import ArmContext, Documents, Edit
-from fairwarning.arm.documents import Document, get_path
+from fairwarning.arm.documents import Document, get_path, without_secrets
 from fairwarning.arm.groups import documents_below, documents_of_deleted
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import RESOURCE_TYPES, SCALE_SETS, VMS, group_id, resource_id
@@ -212,10 +212,12 @@ def _exists(state: ArmState, ref: MachineRef) -> bool:
 
 
 def _after(state: ArmState, key: str) -> Documents:
-    """Return the documents to change because a resource of the core is gone; none if it exists."""
+    """Return the documents to change: a resource of the core is gone, or an old document has secrets."""
     parts = _CORE_RESOURCE.fullmatch(key)
-    document = state.document(key) if parts is not None else None
-    if parts is None or (document is None and parts["instance"] is None):
+    if parts is None:
+        return _without_secrets(key, state.document(key))
+    document = state.document(key)
+    if document is None and parts["instance"] is None:
         return {}
     names = parts.groupdict()
     if names["kind"] is None:
@@ -234,9 +236,16 @@ def _after(state: ArmState, key: str) -> Documents:
     else:
         exists = bool(resource_ids.find_scopes(state, _TYPES[names["kind"]], names))
     if exists:
-        return {}
+        return _without_secrets(key, document)
     own = {} if document is None else {**disks.documents_after(state, document), key: None}
     return documents_below(state, key) | own
+
+
+def _without_secrets(key: str, document: Document | None) -> Documents:
+    """Return a document of an earlier release without what is not stored in documents any more."""
+    # Deployments blank the secrets of their templates themselves.
+    clean = document if deployments.is_deployment(key) else without_secrets(document)
+    return {key: clean} if isinstance(clean, dict) and clean != document else {}
 
 
 def _describes(document: Document | None, machine: Machine | None) -> bool:
