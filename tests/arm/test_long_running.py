@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.arm import groups, operations
+from fairwarning.arm import groups, network, operations
 from fairwarning.arm.messages import ArmResponse
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
@@ -12,6 +12,7 @@ from tests.arm.compute import AVAILABILITY_SET, HOME_SET, SET, TABLES, VM, compu
 pytestmark = pytest.mark.rule("T-29")
 
 BOX, WEB = f"{VM}/box", f"{SET}/web"
+NETWORK = "Microsoft.Network"
 IN_EAST_US: Json = {"location": "East US", "properties": {}}
 
 
@@ -123,6 +124,28 @@ def test_an_operation_is_where_its_resource_is() -> None:
         for response in responses:
             assert f"/locations/{location}/operations/" in str(header(response, "Azure-AsyncOperation"))
             assert azure.progress(response) in ("Succeeded", "InProgress")
+
+
+@pytest.mark.parametrize(
+    ("path", "states_shown"),
+    [
+        (f"{NETWORK}/virtualNetworks/net", ["Updating", "Succeeded"]),
+        (f"{NETWORK}/virtualNetworks/old/subnets/inner", ["Updating", "Succeeded"]),
+        (f"{NETWORK}/publicIPAddresses/front", ["Updating", "Succeeded"]),
+        (f"{NETWORK}/networkInterfaces/card", ["Succeeded", "Succeeded"]),
+    ],
+)
+def test_a_network_resource_is_polled_for_its_status_alone(path: str, states_shown: list[Json]) -> None:
+    azure = Azure(network.ROUTES)
+    azure.put(f"{NETWORK}/virtualNetworks/old", {"location": "eastus", "properties": {}})
+
+    response = azure.put(path, {"location": "eastus", "properties": {}})
+
+    url = str(header(response, "Azure-AsyncOperation"))
+    assert "/providers/Microsoft.Network/locations/eastus/operations/" in url
+    assert header(response, "Location") is None
+    assert states(response, azure, path) == states_shown
+    assert azure.get(url) == {"status": "Succeeded"}
 
 
 @pytest.mark.rule("T-16")

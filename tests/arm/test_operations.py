@@ -57,7 +57,8 @@ def test_the_answer_to_a_put_has_no_location() -> None:
     cloud = azure()
     begin(cloud, *cloud.fleet.cause("restart", "db"))
 
-    response = operations.created_response(cloud.context, CALL, "one", {"name": "db"}, status=200)
+    put = ArmResponse(status=200, body={"name": "db"})
+    response = operations.created_response(cloud.context, CALL, "one", put, "Updating")
 
     assert [name for name, _ in response.headers] == ["Azure-AsyncOperation", "x-ms-retry-after-ms"]
     assert response.status == 200

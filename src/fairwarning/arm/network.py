@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import unquote
 
-from fairwarning.arm import addresses, catalog
+from fairwarning.arm import addresses, catalog, operations
 from fairwarning.arm.compute import preconditions
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Edit
 from fairwarning.arm.documents import (
@@ -154,7 +154,7 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
         request.check_deployment(edit.state)
         resource = parse_resource(edit.state, request, create=True)
         if resource.parent is not None:
-            return _put_item(edit, resource, resource.parent, body)
+            return polled(edit, resource, _put_item(edit, resource, resource.parent, body))
         old = edit.state.document(resource.id)
         if resource.namespace == _NETWORK:
             preconditions.check(request, old, _etag_of)
@@ -168,7 +168,15 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
         edit.put({resource.id: after})
         # Clients expect 201 for a new network, but 200 for a new disk.
         status = 201 if old is None and resource.namespace == _NETWORK else 200
-        return ArmResponse(status=status, body=_with_etag(after))
+        return polled(edit, resource, ArmResponse(status=status, body=_with_etag(after)))
+
+    def polled(edit: Edit, resource: NetworkResource, response: ArmResponse) -> ArmResponse:
+        if resource.namespace != _NETWORK or request.deployment:
+            return response
+        # T-29: an interface has succeeded, and is polled all the same.
+        state = "Succeeded" if resource.type == _INTERFACES else "Updating"
+        operation = operations.over_at_once(edit)
+        return operations.created_response(context, request, operation, response, state, _NETWORK)
 
     return await context.change(request.principal, fill)
 

@@ -11,6 +11,7 @@ asks computes the status from the committed state. That is why an operation surv
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -80,14 +81,21 @@ def accepted_response(
 
 
 def created_response(
-    context: ArmContext, request: ArmRequest, operation_id: str, document: Document, *, status: int
+    context: ArmContext,
+    request: ArmRequest,
+    operation_id: str,
+    response: ArmResponse,
+    state: str,
+    provider: str = _COMPUTE,
 ) -> ArmResponse:
-    """Return the response to a PUT or PATCH; with a Location, az would read its result from there."""
-    url = _url(request, operation_id, _COMPUTE, _short_name(document.get("location")))
-    headers = (("Azure-AsyncOperation", url), context.retry_after)
-    state = "Creating" if status == 201 else "Updating"
-    body = overlay(document, {"properties": {"provisioningState": state}})
-    return ArmResponse(status=status, body=body, headers=headers)
+    """Return the response to a PUT or PATCH with its operation, and with the state of the resource meanwhile.
+
+    The response has no Location: az would read its result from there.
+    """
+    body = overlay(response.body, {"properties": {"provisioningState": state}})
+    location = body.get("location") or location_of(context.state(), str(body.get("id")))
+    url = _url(request, operation_id, provider, _short_name(location))
+    return replace(response, body=body, headers=(("Azure-AsyncOperation", url), context.retry_after))
 
 
 def location_of(state: ArmState, resource: str) -> str:
@@ -111,6 +119,12 @@ async def get_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
     if request.query.get("monitor") == "true":
         return ArmResponse(status=202 if is_running else 200, headers=headers)
     return ArmResponse(body=outcome, headers=headers)
+
+
+async def get_network_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
+    """Return the progress of an operation on a network resource, which tells nothing but its status."""
+    response = await get_status(context, request)
+    return replace(response, body={"status": get_path(response.body, "status")})
 
 
 async def read_outcome(context: ArmContext, operation_id: str) -> Document | None:
@@ -201,7 +215,11 @@ ROUTES: tuple[ArmRoute, ...] = tuple(
     ArmRoute(
         "GET",
         f"/subscriptions/{{subscription}}/providers/{provider}/locations/{{location}}/operations/{{operation}}",
-        get_status,
+        handler,
     )
-    for provider in (_COMPUTE, "Microsoft.Resources")
+    for provider, handler in (
+        (_COMPUTE, get_status),
+        ("Microsoft.Resources", get_status),
+        ("Microsoft.Network", get_network_status),
+    )
 )

@@ -223,10 +223,11 @@ class ResourceType(Generic[T]):
             return 200, operation or self._over_at_once(edit, request)
 
         status, operation = await context.change(request.principal, fill)
-        document = self._render(context.state(), request)
-        if operation is None:
-            return _with_etag(ArmResponse(status=status, body=document))
-        return _with_etag(operations.created_response(context, request, operation, document, status=status))
+        response = ArmResponse(status=status, body=self._render(context.state(), request))
+        if operation is not None:
+            state = "Creating" if status == 201 else "Updating"
+            response = operations.created_response(context, request, operation, response, state)
+        return _with_etag(response)
 
     def _over_at_once(self, edit: Edit, request: ArmRequest) -> str | None:
         """Return the operation of a change that is over; a deployment does not poll its own changes."""
