@@ -4,6 +4,8 @@ Each file in ``answers`` is about one kind of resource. A story is played on a s
 then its pairs in order. ``common.toml`` holds bodies and shapes that all files may use. Whatever the layout
 does not know is refused.
 
+A source that ends with *by analogy* reports the same answer to a request of the same kind.
+
 A gap has a name, lists the differences that belong to it, and is explained in docs/gaps.md. A pair names the
 gaps that its answer falls into.
 """
