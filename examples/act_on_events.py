@@ -36,16 +36,25 @@ def is_due(event: Event) -> bool:
     return event["status"] == "Started" and not resting
 
 
+def attempt(command: list[str]) -> str:
+    """Run a command; return why it failed, or nothing if it succeeded."""
+    try:
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    except OSError as problem:
+        return str(problem)
+    lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return lines[-1] if done.returncode else ""
+
+
 def act(event: Event, command: list[str]) -> None:
     for machine in event["undone"]:
-        words = [word.format(machine=machine, type=event["type"]) for word in command]
-        done = subprocess.run(words, stderr=subprocess.PIPE, text=True)
-        if done.returncode == 0:
-            call(f"/events/{event['id']}/complete", {"machines": [machine]})
-        else:
-            reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        kind = str(event["type"])
+        words = [word.replace("{machine}", machine).replace("{type}", kind) for word in command]
+        if reason := attempt(words):
             call(f"/events/{event['id']}/fail", {"machine": machine, "reason": reason})
-        print(f"{event['type']} of {machine}: {'done' if done.returncode == 0 else 'failed'}", flush=True)
+        else:
+            call(f"/events/{event['id']}/complete", {"machines": [machine]})
+        print(f"{kind} of {machine}: {reason or 'done'}", flush=True)
 
 
 def main(command: list[str]) -> None:
