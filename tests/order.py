@@ -20,7 +20,6 @@ LONGEST = (
     "cli/test_up.py",
     "cli/test_handler.py",
     "arm/test_sdk.py",
-    "operator/test_openapi.py",
 )
 
 

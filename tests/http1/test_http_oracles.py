@@ -283,6 +283,7 @@ def line_starts(raw: bytes) -> list[int]:
     return [0, *(match.end() for match in re.finditer(b"\r\n", raw))]
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(valid(), CUTS)
 def test_a_valid_request_is_accepted_and_both_judges_read_the_same(
@@ -295,6 +296,7 @@ def test_a_valid_request_is_accepted_and_both_judges_read_the_same(
     assert request.body == body
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(garbled(), CUTS)
 def test_of_a_garbled_request_we_accept_only_what_both_judges_read_the_same(
@@ -303,12 +305,14 @@ def test_of_a_garbled_request_we_accept_only_what_both_judges_read_the_same(
     judge(raw, cuts)
 
 
+@pytest.mark.slow
 @settings(max_examples=1000)
 @given(smuggling(), CUTS)
 def test_where_a_request_ends_is_never_read_in_two_ways(raw: bytes, cuts: list[int]) -> None:
     judge(raw, cuts)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.lists(valid(), min_size=2, max_size=4), CUTS)
 def test_of_pipelined_requests_both_judges_see_the_same_boundaries(

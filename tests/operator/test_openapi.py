@@ -80,6 +80,7 @@ def conforms(case: "Case[OpenApiOperation]") -> None:
 
 
 # Not schemathesis' own parameter, which gives every operation the same node id.
+@pytest.mark.slow
 @pytest.mark.parametrize("route", [pytest.param(one, id=f"{one.method} {one.path}") for one in ROUTES])
 def test_no_request_makes_the_server_fail_or_deviate_from_the_document(
     route: OperatorRoute,

@@ -52,6 +52,7 @@ def test_the_proxy_line_is_answered(fairwarning: Fleet) -> None:
     assert done.stdout == '{"DocumentIncarnation":1,"Events":[]}', done.stderr
 
 
+@pytest.mark.slow
 def test_the_server_of_the_compose_network_takes_its_options() -> None:
     (words,) = re.findall(r"fairwarning (up .*?)\"", ELSEWHERE, re.DOTALL)
 

@@ -60,6 +60,7 @@ def test_a_program_finds_its_machine(redirecting: Exec, client: tuple[str, ...] 
     assert (done.code, done.stdout.strip(), done.stderr) == (0, VM, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_program_in_isolation_finds_its_machine(isolating: Exec, client: tuple[str, ...] | str) -> None:
     done = isolating.run(*present(client), isolate=True)
