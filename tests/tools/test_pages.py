@@ -12,6 +12,8 @@ from tests.environments import CACHE, environment
 from tests.guides import Page
 from tests.tools.session import HERE, follow, programs
 
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+
 # The first run on a machine installs the tools.
 pytestmark = [pytest.mark.az, pytest.mark.timeout(600), pytest.mark.needs("curl")]
 
@@ -25,7 +27,9 @@ def modules() -> Path:
         shutil.copy(wanted, home)
         words = ["npm", "install", "--silent", "--no-package-lock", "--ignore-scripts"]
         path = os.pathsep.join((str(programs("node")), os.environ["PATH"]))
-        subprocess.run(words, cwd=home, env={**os.environ, "PATH": path}, check=True)
+        # Unlike pip, npm does not trust the certificates of this machine by itself.
+        trust = {"NODE_EXTRA_CA_CERTS": CERTIFICATES} | os.environ
+        subprocess.run(words, cwd=home, env={**trust, "PATH": path}, check=True)
         (home / "complete").touch()
     return home / "node_modules"
 
