@@ -298,10 +298,11 @@ def test_health_has_all_workers(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as fleet:
             healthy = await fleet.status("/healthz")
-            os.kill(fleet.supervisor.places[0].worker.pid or 0, signal.SIGSTOP)
-            for place in fleet.supervisor.places:
-                place.worker.signal(signal.SIGKILL)
-                await place.worker.wait()
+            workers = [place.worker for place in fleet.supervisor.places]
+            for worker in workers:
+                worker.signal(signal.SIGKILL)
+            for worker in workers:
+                await worker.wait()
             dead = await fleet.status("/readyz")
 
             assert healthy.status == 200

@@ -5,8 +5,8 @@ Changes of resources, starting and stopping are over when they are answered; cli
 
 Any other operation waits for scheduled events. It is in progress while at least one of its events exists;
 after that, the journal says how the events ended. A cancelled event makes the operation ``Canceled``,
-anything else ``Succeeded``. The document of an operation holds the ids of its events and no progress: whoever
-asks computes the status from the committed state. That is why an operation survives a restart of the server.
+anything else ``Succeeded``. The document of an operation holds the ids of its events and no progress: each
+request computes the status from the committed state. So an operation survives a restart of the server.
 """
 
 import re

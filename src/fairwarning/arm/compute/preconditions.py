@@ -1,7 +1,7 @@
 """Conditional requests: a change is carried out only if the resource is as the client last saw it (T-25).
 
 The etag of a resource is a digest of its document. Nothing about it is stored: every node computes the same
-etag, and every change of the document changes the etag. The provisioning state is no part of the digest.
+etag, and every change of the document changes the etag. The digest leaves out the provisioning state.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def etag_of(document: Document) -> str:
 def check(
     request: ArmRequest, document: Document | None, etag_of: Callable[[Document], str] = etag_of
 ) -> None:
-    """Refuse a change whose condition does not hold; ``document`` is None if there is no resource.
+    """Refuse a change whose condition does not hold; ``document`` is None if the resource does not exist.
 
     Raises:
         AzureError: the resource is not as the client expects, or the condition is not supported.

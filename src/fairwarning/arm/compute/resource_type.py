@@ -74,7 +74,7 @@ class ResourceType(Generic[T]):
         """Return a resource.
 
         Raises:
-            AzureError: there is no such resource, or no such group.
+            AzureError: the resource or its group does not exist.
         """
         state.require_group(names["group"])
         resource = self.find(state, names)
@@ -96,7 +96,7 @@ class ResourceType(Generic[T]):
         """Return the document of the resource in a request.
 
         Raises:
-            AzureError: there is no such resource, or no such group.
+            AzureError: the resource or its group does not exist.
         """
         return self.render(state, self.require(state, request.names))
 

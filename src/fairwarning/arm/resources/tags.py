@@ -113,7 +113,7 @@ def _find(state: ArmState, request: ArmRequest) -> TagHolder:
     """Return what the path of a request names.
 
     Raises:
-        AzureError: there is no such resource.
+        AzureError: the resource does not exist.
     """
     if "group" not in request.names:
         subscription = f"/subscriptions/{SUBSCRIPTION}"
