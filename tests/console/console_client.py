@@ -19,7 +19,7 @@ from fairwarning.core.policy import Policy
 from fairwarning.engine.clock import SystemClock
 from fairwarning.engine.engine import Engine
 from tests.asgi import ask
-from tests.fleet_harness import FleetHarness, run
+from tests.fleet_harness import NOON, FleetHarness, run
 
 URL = "http://127.0.0.1:8080"
 
@@ -97,7 +97,8 @@ def console_client(
     wall: Callable[[], datetime] | None = None,
 ) -> ConsoleTestClient:
     """Return a client of the console of a fleet with these sets; in watched sets a machine polls."""
-    stage = FleetHarness(*blueprints, watched=watched, policy=policy)
+    start = SystemClock().now() if real_clock else NOON
+    stage = FleetHarness(*blueprints, watched=watched, policy=policy, start=start)
     if real_clock:
         stage.engine = Engine(stage.store, SystemClock(), stage.driver, stage.engine.policy)
         run(stage.engine.open())

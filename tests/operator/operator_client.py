@@ -19,7 +19,7 @@ from fairwarning.engine.ports import Driver
 from fairwarning.operator import schemas
 from fairwarning.operator.app import create_app
 from tests.asgi import ask
-from tests.fleet_harness import FleetHarness, run
+from tests.fleet_harness import NOON, FleetHarness, run
 
 URL = "http://127.0.0.1:8080"
 
@@ -117,7 +117,8 @@ def operator_client(
     endpoints: Callable[[MachineRef], str | None] = address,
 ) -> OperatorTestClient:
     """Return a client of a fleet of these sets; with ``polled``, a machine of each set has polled."""
-    stage = FleetHarness(*blueprints, watched=polled, policy=policy, driver=driver)
+    start = SystemClock().now() if real_clock else NOON
+    stage = FleetHarness(*blueprints, watched=polled, policy=policy, driver=driver, start=start)
     if real_clock:
         stage.engine = Engine(stage.store, SystemClock(), stage.driver, stage.engine.policy)
         run(stage.engine.open())
