@@ -8,6 +8,7 @@ import pytest
 from tests.arm.live import live
 from tests.az.tool import Trap, login, reader
 from tests.cli.server import free_port
+from tests.docs.troubleshooting import assert_quoted
 
 pytestmark = [pytest.mark.az, pytest.mark.timeout(600)]
 
@@ -51,3 +52,14 @@ def test_a_machine_logs_in_with_its_own_identity(tmp_path: Path, programs: Path,
         user = az.run("az account show --query user.type --output tsv")
 
     assert user == "servicePrincipal\n"
+
+
+def test_az_without_the_certificate_of_the_server_says_so(
+    tmp_path: Path, programs: Path, proxy: Trap
+) -> None:
+    with live(tmp_path, "--vm", "db") as cloud:
+        az = login(cloud, tmp_path, programs, proxy)
+        refused = az.attempt("env -u REQUESTS_CA_BUNDLE -u SSL_CERT_FILE az group list")
+
+    assert refused.returncode != 0
+    assert_quoted("az does not trust the server", refused.stderr)

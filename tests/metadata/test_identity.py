@@ -108,6 +108,16 @@ def test_each_machine_has_a_port_an_address_and_a_socket_of_its_own(tmp_path: Pa
     assert asyncio.run(story()) == [(200, "web_1")] * 3
 
 
+def test_the_ports_of_machines_can_be_on_every_address_of_the_host() -> None:
+    async def story() -> list[tuple[int, str]]:
+        async with OpenFleet(ListenPlan(port=0, host="0.0.0.0")) as fleet:
+            own = url(fleet, WEB_1)
+            assert own.startswith("http://127.0.0.1:")
+            return [await fetch(own), await fetch(own.replace("127.0.0.1", "127.6.0.1"))]
+
+    assert asyncio.run(story()) == [(200, "web_1")] * 2
+
+
 def test_on_any_free_ports_a_machine_has_no_address_that_nobody_could_guess() -> None:
     async def story() -> tuple[str, ...]:
         async with OpenFleet(ListenPlan(port=0)) as fleet:

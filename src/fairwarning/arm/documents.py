@@ -1,6 +1,6 @@
 """JSON documents as Azure reads them: member names are case-insensitive."""
 
-from fairwarning.core.azure.members import deep_merge, get_items, get_path
+from fairwarning.core.azure.members import deep_merge, get_items, get_path, merge
 from fairwarning.core.document.render import Json
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "get_fields",
     "get_items",
     "get_path",
+    "merge",
     "overlay",
     "without",
     "without_secrets",

@@ -16,7 +16,7 @@ from functools import cache
 
 from fairwarning.arm.documents import Document, get_path
 from fairwarning.arm.errors import AzureError
-from fairwarning.core.azure.identity import DEFAULT_LOCATION, group_id
+from fairwarning.core.azure.identity import DEFAULT_LOCATION, Alike, MachineIdentity, group_id, identify
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import HOME_GROUP, Machine, Scope, ScopeId
 from fairwarning.engine.requests import View
@@ -52,9 +52,10 @@ class ArmState:
     def __init__(self, view: View, cache: DocumentCache, now: datetime) -> None:
         self.view = view
         self.now = now
+        self._cache = cache
         #: The documents of scale sets, rendered once for all of their instances.
         self.models: dict[tuple[ScopeId, ...], Document] = {}
-        self._cache = cache
+        self._alike: Alike = {}
 
     def document(self, resource_id: str) -> Document | None:
         """Return the document of a resource."""
@@ -76,6 +77,10 @@ class ArmState:
             _, _, below = key.partition("/resourcegroups/")
             if not below or exists(below.partition("/")[0]):
                 yield key, document
+
+    def identify(self, machine: Machine) -> MachineIdentity:
+        """Return what Azure says a machine is."""
+        return identify(machine, self.scope_of(machine).facts, self.document, self._alike)
 
     def scope_of(self, machine: Machine) -> Scope:
         """Return the scope of a machine."""

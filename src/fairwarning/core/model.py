@@ -287,8 +287,13 @@ def in_group(group: str, name: str) -> str:
 
 def derive_id(*parts: str) -> EventId:
     """Return an id in the format of an event id, always the same for the same parts."""
-    digits = hashlib.sha256("\0".join(parts).encode()).hexdigest().upper()
-    return EventId("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32])))
+    digits = digest(*parts).upper()
+    return EventId("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])))
+
+
+def digest(*parts: str) -> str:
+    """Return 32 hexadecimal digits, always the same for the same parts."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 class PrincipalKind(StrEnum):

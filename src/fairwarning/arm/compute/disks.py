@@ -272,7 +272,7 @@ def _own_disk(state: ArmState, machine: Machine, index: int) -> Document:
 
 def _own_disks(state: ArmState, machine: Machine) -> list[Document]:
     """Return the disks of a machine that have no documents."""
-    identity = identify(machine, state.scope_of(machine).facts, state.document)
+    identity = state.identify(machine)
     attachment: Document = {"machine": identity.resource_id, "vmId": machine.vm_id, "deleteOption": DELETE}
     return [
         {**_new_document(state, identity, disk), _ATTACHMENT: attachment}

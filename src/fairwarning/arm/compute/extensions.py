@@ -16,7 +16,7 @@ from fairwarning.arm.documents import Document, get_items, get_path, overlay
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import ArmState
-from fairwarning.core.azure.identity import SCALE_SETS, VMS, identify
+from fairwarning.core.azure.identity import SCALE_SETS, VMS
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Machine
 
@@ -58,7 +58,7 @@ class _MachineExtensions:
 
     def create(self, edit: Edit, request: ArmRequest, body: Document) -> None:
         machine, name = self.require_machine(edit.state, request.names), request.names["extension"]
-        facts = identify(machine, edit.state.scope_of(machine).facts, edit.state.document)
+        facts = edit.state.identify(machine)
         document = overlay(overlay({"location": facts.location}, body), {"name": name})
         edit.put({self._id(edit.state, machine, name): document})
 

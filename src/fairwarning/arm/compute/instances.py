@@ -6,7 +6,7 @@ from functools import partial
 from fairwarning.arm import resource_ids
 from fairwarning.arm.compute import actions, disks, render, scalesets
 from fairwarning.arm.compute.actions import Selection
-from fairwarning.arm.compute.resource_type import Names, ResourceType
+from fairwarning.arm.compute.resource_type import Likeness, Names, ResourceType
 from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, get_path, overlay
 from fairwarning.arm.errors import invalid
@@ -27,6 +27,16 @@ def _each(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, Callable[
         for name in scope.machines:
             key = name.lower() if is_flexible else f"{instance_of(name):0>10}"
             yield key, partial(scope.machines.__getitem__, name)
+
+
+def _likeness(state: ArmState, machine: Machine) -> Likeness | None:
+    """Return how an instance differs from those that have no documents of their own either."""
+    scope, facts = state.scope_of(machine), state.identify(machine)
+    if facts.own is not None or scope.facts.kind is ScopeKind.FLEXIBLE_SET:
+        return None
+    eviction = machine.spot and machine.eviction.value
+    kind = machine.scope, machine.size, machine.location, eviction, machine.protected
+    return Likeness(kind, render.own_members(facts, scope, machine))
 
 
 def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
@@ -61,6 +71,7 @@ TYPE = ResourceType[Machine](
     find=_find,
     each=_each,
     render=render.instance,
+    likeness=_likeness,
     create=_refuse_to_create,
     change=_change,
     delete=_delete,

@@ -10,6 +10,7 @@ from bisect import bisect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import is_
 
 from fairwarning.arm import catalog
 from fairwarning.arm.documents import Document
@@ -31,6 +32,17 @@ class DocumentMember:
     type: str
     #: Whether the value maps names to objects of ``type``.
     is_map: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMembers:
+    """The members of a type of object that an api-version knows."""
+
+    names: frozenset[str]
+    #: By their names in lower case.
+    by_name: Mapping[str, DocumentMember]
+    #: Those whose values have members of their own.
+    parts: Mapping[str, DocumentMember]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,44 +103,55 @@ def read_members(kind: str, request: ArmRequest) -> Document:
     body, types = request.fields(), BODY_TYPES.get(kind)
     if types is None:
         return body
-    root = types.patch if request.method == "PATCH" else types.put
-    for path, owner in _unknown_members(body, root, request.version, ()):
+    root, version = types.patch if request.method == "PATCH" else types.put, _table_version(request.version)
+    for path, owner in _unknown_members(body, root, version, ()):
         raise _unknown_member(types.target, path, owner, _position(body, path))
-    return _known_members(body, root, request.version)
+    return _known_members(body, root, version)
 
 
 def hide_newer_members(kind: str, document: Document, version: str) -> Document:
     """Return a document without the members that an api-version does not know (T-01)."""
     types = BODY_TYPES.get(kind)
-    return document if types is None else _known_members(document, types.put, version)
+    return document if types is None else _known_members(document, types.put, _table_version(version))
 
 
-def _members_of(type_name: str, version: str) -> Mapping[str, DocumentMember]:
-    """Return the members of a type that an api-version knows, as Azure spells them and in lower case."""
-    # A client may send any date, so the cache holds the dates of the table alone.
+def _table_version(version: str) -> str:
+    """Return the newest version of the table that is not newer than an api-version."""
+    # A client may send any date, so the cache below holds the dates of the table alone.
     number = bisect(_VERSIONS, version[:10]) if version else len(_VERSIONS)
-    return _members_until(type_name, _VERSIONS[max(number, 1) - 1])
+    return _VERSIONS[max(number, 1) - 1]
 
 
 @cache
-def _members_until(type_name: str, version: str) -> Mapping[str, DocumentMember]:
+def _members_of(type_name: str, version: str) -> KnownMembers:
     known = [member for member in TYPES[type_name].values() if member.since <= version]
-    return {name: member for member in known for name in (member.name, member.name.lower())}
+    return KnownMembers(
+        frozenset(member.name for member in known),
+        {member.name.lower(): member for member in known},
+        {member.name: member for member in known if member.type},
+    )
 
 
 def _known_members(document: Document, type_name: str, version: str) -> Document:
-    """Return a document without the members that an api-version does not know, in Azure's spelling."""
-    members, known = _members_of(type_name, version), Document()
-    for name, value in document.items():
-        member = members.get(name) or members.get(name.lower())
-        if member is not None:
-            known[member.name] = _known_part(value, member, version) if member.type else value
+    """Return a document without the members that a version does not know, in Azure's spelling."""
+    members = _members_of(type_name, version)
+    known = document if document.keys() <= members.names else _respelled(document, members)
+    for name in members.parts.keys() & known.keys():
+        part = _known_part(known[name], members.parts[name], version)
+        if part is not known[name]:
+            known = {**known, name: part}
     return known
+
+
+def _respelled(document: Document, members: KnownMembers) -> Document:
+    named = ((members.by_name.get(name.lower()), value) for name, value in document.items())
+    return {member.name: value for member, value in named if member is not None}
 
 
 def _known_part(value: Json, member: DocumentMember, version: str) -> Json:
     if isinstance(value, list):
-        return [_known_part(item, member, version) for item in value]
+        items = [_known_part(item, member, version) for item in value]
+        return value if all(map(is_, items, value)) else items
     if not isinstance(value, dict):
         return value
     if not member.is_map:
@@ -148,7 +171,7 @@ def _unknown_members(
         return
     members = _members_of(type_name, version)
     for name, inner in value.items():
-        member = members.get(name.lower())
+        member = members.by_name.get(name.lower())
         if is_map:
             yield from _unknown_members(inner, type_name, version, (*path, name))
         elif member is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from fairwarning.arm.documents import Document, get_fields
+from fairwarning.arm.documents import Document, get_fields, without
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.core.model import derive_id
@@ -22,9 +22,9 @@ _TRANSIENT = frozenset({"provisioningstate", "instanceview"})
 
 def etag_of(document: Document) -> str:
     """Return the etag of a document."""
-    properties = get_fields(document, "properties").items()
-    content: Document = {name: value for name, value in document.items() if name.lower() != "etag"}
-    content["properties"] = {name: value for name, value in properties if name.lower() not in _TRANSIENT}
+    properties = get_fields(document, "properties")
+    content = without(document, "etag") if "etag" in map(str.lower, document) else {**document}
+    content["properties"] = {name: properties[name] for name in properties if name.lower() not in _TRANSIENT}
     return f'"{derive_id(msgspec.json.encode(content, order="deterministic").decode()).lower()}"'
 
 

@@ -30,7 +30,6 @@ from fairwarning.core.azure.identity import (
     VMS,
     MachineIdentity,
     group_id,
-    identify,
     managed_identity,
     resource_id,
 )
@@ -58,16 +57,15 @@ _MEMBERSHIPS = {
 }
 #: The beginning of the keys of documents that mark machines as powered off but not deallocated.
 POWERED_OFF = "switched-off:"
+_APPLIED: Document = {"modelDefinitionApplied": "VirtualMachineScaleSet"}
 _PROVISIONING = {"Succeeded": "Provisioning succeeded", "Updating": "Updating", "Deleting": "Deleting"}
 
 
 def virtual_machine(state: ArmState, machine: Machine) -> Document:
     """Return the document of a virtual machine."""
-    scope = state.scope_of(machine)
-    facts = identify(machine, scope.facts, state.document)
-    stored = resource_ids.stored_document(state, facts.resource_id, machine)
-    model = state.document(resource_ids.set_id(state, scope)) if scope.facts.kind.scales else None
-    profile = get_path(model, "properties", "virtualMachineProfile")
+    scope, facts = state.scope_of(machine), state.identify(machine)
+    stored = get_fields(facts.own)
+    profile = get_path(facts.model, "properties", "virtualMachineProfile")
     properties: Document = {
         "vmId": machine.vm_id,
         "provisioningState": provisioning_state(scope, machine),
@@ -79,39 +77,60 @@ def virtual_machine(state: ArmState, machine: Machine) -> Document:
     if scope.facts.kind is ScopeKind.STANDALONE:
         policy = get_path(stored, "properties", "scheduledEventsPolicy")
         properties |= events_policy(scope.facts.approvals, policy)
-    base = _machine(facts, scope, stored, dict(machine.tags), _default_profile(profile, _storage()))
+    base = _machine(facts, scope, dict(machine.tags), _default_profile(profile, _storage()))
     return with_core_state(base, facts.resource_id, machine.name, VMS, properties)
 
 
 def instance(state: ArmState, machine: Machine) -> Document:
     """Return the document of an instance."""
-    scope = state.scope_of(machine)
+    scope, facts = state.scope_of(machine), state.identify(machine)
     model = _set_model(state, (scope,))
-    is_latest = machine.model.number == scope.facts.model.number
-    applied: Document = {"latestModelApplied": is_latest, "modelDefinitionApplied": "VirtualMachineScaleSet"}
     sku = {"name": get_path(model, "sku", "name"), "tier": "Standard"}
-    if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
-        return overlay(
-            virtual_machine(state, machine),
-            {"instanceId": machine.name, "sku": sku, "properties": {**applied, **_protection({}, machine)}},
-        )
-    facts = identify(machine, scope.facts, state.document)
-    stored = resource_ids.stored_document(state, facts.resource_id, machine)
+    if scope.facts.kind is not ScopeKind.FLEXIBLE_SET:
+        uniform = _uniform_instance(facts, scope, machine, model)
+        return {**overlay(uniform, own_members(facts, scope, machine)), "sku": sku}
+    is_latest = machine.model.number == scope.facts.model.number
+    applied = {"latestModelApplied": is_latest, **_APPLIED, **_protection({}, machine)}
+    members: Document = {"instanceId": machine.name, "sku": sku, "properties": applied}
+    return overlay(virtual_machine(state, machine), members)
+
+
+def own_members(facts: MachineIdentity, scope: Scope, machine: Machine) -> Document:
+    """Return the members of an instance that no other instance shares."""
+    network = get_path(facts.model, "properties", "virtualMachineProfile", "networkProfile")
+    interfaces: list[Json] = [
+        {"id": f"{facts.resource_id}/networkInterfaces/{get_path(interface, 'name')}"}
+        for interface in get_items(network, "networkInterfaceConfigurations")
+    ]
+    return {
+        "id": facts.resource_id,
+        "name": machine.name,
+        "instanceId": machine.instance,
+        "properties": {
+            "vmId": machine.vm_id,
+            "provisioningState": provisioning_state(scope, machine),
+            "latestModelApplied": machine.model.number == scope.facts.model.number,
+            **_APPLIED,
+            "osProfile": {"computerName": facts.computer_name},
+            "storageProfile": facts.disks,
+            "networkProfile": deep_merge(
+                {"networkInterfaces": interfaces}, get_fields(facts.own, "properties", "networkProfile")
+            ),
+        },
+    }
+
+
+def _uniform_instance(facts: MachineIdentity, scope: Scope, machine: Machine, model: Document) -> Document:
+    """Return the members of an instance that instances which are alike share, and its names."""
+    stored = get_fields(facts.own)
     profile = get_path(model, "properties", "virtualMachineProfile")
-    properties: Document = {
-        "vmId": machine.vm_id,
-        "provisioningState": provisioning_state(scope, machine),
-        "storageProfile": facts.disks,
-        **applied,
+    networks: Document = {"networkProfileConfiguration": get_fields(profile, "networkProfile")}
+    base = _machine(facts, scope, model["tags"], _default_profile(profile, {}) | networks)
+    properties = {
         **_protection(stored, machine),
         **_priority(machine, get_path(stored, "properties"), profile),
     }
-    networks = get_fields(profile, "networkProfile")
-    defaults = _default_profile(profile, {})
-    defaults |= {"networkProfile": _interfaces(facts, networks), "networkProfileConfiguration": networks}
-    base = _machine(facts, scope, stored, model["tags"], defaults)
-    document = with_core_state(base, facts.resource_id, machine.name, f"{SCALE_SETS}/{VMS}", properties)
-    return {**document, "instanceId": machine.instance, "sku": sku}
+    return with_core_state(base, facts.resource_id, machine.name, f"{SCALE_SETS}/{VMS}", properties)
 
 
 def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
@@ -158,7 +177,7 @@ def availability_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
 def instance_view(state: ArmState, machine: Machine) -> Document:
     """Return the instance view of a machine."""
     scope = state.scope_of(machine)
-    facts = identify(machine, scope.facts, state.document)
+    facts = state.identify(machine)
     provisioning = provisioning_state(scope, machine)
     now = format_instant(state.now)
     code, text = power_state(state, machine)
@@ -296,10 +315,9 @@ def location(state: ArmState, scope: Scope) -> Json:
     return get_path(group, "location") or DEFAULT_LOCATION
 
 
-def _machine(
-    facts: MachineIdentity, scope: Scope, stored: Document, tags: Json, profile: Document
-) -> Document:
+def _machine(facts: MachineIdentity, scope: Scope, tags: Json, profile: Document) -> Document:
     """Return what is stored about a machine, over the defaults; ``profile`` has those of its properties."""
+    stored = get_fields(facts.own)
     user = get_fields(profile, "osProfile")
     profile = _without_replaced_image(profile, get_path(stored, "properties"))
     created = (
@@ -335,12 +353,6 @@ def _default_profile(model: Json, storage: Document) -> Document:
     }
     own = {member: get_fields(model, member) for member in ("storageProfile", "osProfile")}
     return overlay(_without_replaced_image(defaults, model), {**own})
-
-
-def _interfaces(facts: MachineIdentity, networks: Document) -> Document:
-    """Return the network interfaces of an instance, given those of its model."""
-    names = (get_path(item, "name") for item in get_items(networks, "networkInterfaceConfigurations"))
-    return {"networkInterfaces": [{"id": f"{facts.resource_id}/networkInterfaces/{name}"} for name in names]}
 
 
 def _without_replaced_image(profile: Document, over: Json) -> Document:

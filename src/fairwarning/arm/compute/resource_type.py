@@ -5,16 +5,16 @@ verbs they have. The handlers of all requests and their routes follow from it. E
 DELETE is one commit: its function reads the state that the request is decided on.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, NoReturn, TypeVar
+from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 from fairwarning.arm import operations, resource_ids
 from fairwarning.arm.compute import actions, members, preconditions, user_data, validation
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.context import ArmContext, Edit
-from fairwarning.arm.documents import Document, get_path, overlay
+from fairwarning.arm.documents import Document, get_path, merge, overlay
 from fairwarning.arm.errors import AzureError, not_found
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import GROUP_PATH, SUBSCRIPTION_PATH, paginate
@@ -33,6 +33,20 @@ T = TypeVar("T")
 
 def _cannot(*arguments: object) -> NoReturn:
     raise NotImplementedError
+
+
+class Likeness(NamedTuple):
+    """Resources of the same ``kind`` have the same members, and their documents differ in ``own`` alone."""
+
+    kind: Hashable
+    own: Document
+
+
+class Pattern(NamedTuple):
+    """The document of one of the resources of a kind, and whether a response leaves members of it out."""
+
+    document: Document
+    hides: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +75,8 @@ class ResourceType(Generic[T]):
     methods: tuple[str, ...] = ("GET", "PUT", "PATCH", "DELETE")
     lists_by_location: bool = False
     created_status: int = 201
+    #: Returns how a resource differs from others that are alike; None if the resource is like no other.
+    likeness: Callable[[ArmState, T], Likeness | None] = lambda state, resource: None
     #: Whether documents include the instance view if a request asks for it.
     expands: bool = False
     #: The path of the user data, which is only in a response that a request asks for it.
@@ -145,10 +161,20 @@ class ResourceType(Generic[T]):
 
     async def list_all(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
         """Return a page of the resources: of a group, of all groups, or of what they are parts of."""
-        state = context.state()
+        state, version = context.state(), request.version
+        has_views = self.expands and _wants_view(request)
+        patterns: dict[Hashable, Pattern] = {}
 
         def rendered(find: Callable[[], T]) -> Document:
-            return self._shown(state, find(), request)
+            resource = find()
+            likeness = None if has_views else self.likeness(state, resource)
+            if likeness is None:
+                return self._shown(state, resource, request)
+            pattern = patterns.get(likeness.kind)
+            if pattern is None:
+                pattern = patterns[likeness.kind] = self._pattern(state, resource, version)
+            document = self._with_etag_member(merge(pattern.document, likeness.own), version)
+            return members.hide_newer_members(self.kind, document, version) if pattern.hides else document
 
         return paginate(request, [(key, partial(rendered, find)) for key, find in self.each(state, request)])
 
@@ -240,12 +266,18 @@ class ResourceType(Generic[T]):
         return self._shown(state, self.require(state, request.names), request)
 
     def _shown(self, state: ArmState, resource: T, request: ArmRequest) -> Document:
-        document = self.render(state, resource)
-        if self.has_etag and request.version >= preconditions.SINCE:
-            document = overlay(document, {"etag": preconditions.etag_of(document)})
+        document = self._with_etag_member(self.render(state, resource), request.version)
         if self.expands and self.view is not None and _wants_view(request):
             document = overlay(document, {"properties": {"instanceView": self.view(state, resource)}})
         return members.hide_newer_members(self.kind, document, request.version)
+
+    def _pattern(self, state: ArmState, resource: T, version: str) -> Pattern:
+        document = self.render(state, resource)
+        return Pattern(document, members.hide_newer_members(self.kind, document, version) is not document)
+
+    def _with_etag_member(self, document: Document, version: str) -> Document:
+        has_etag = self.has_etag and version >= preconditions.SINCE
+        return {**document, "etag": preconditions.etag_of(document)} if has_etag else document
 
 
 def find_set(kind: str, state: ArmState, names: Names) -> Scopes | None:

@@ -7,10 +7,10 @@ a disk has the same name on every node and after every restart.
 import re
 from typing import NamedTuple
 
-from fairwarning.core.azure.members import deep_merge, get_path
+from fairwarning.core.azure.members import deep_merge, get_items, get_path
 from fairwarning.core.azure.operating_system import OsType
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import derive_id
+from fairwarning.core.model import digest
 
 DISKS = "disks"
 DELETE, DETACH = "Delete", "Detach"
@@ -24,11 +24,8 @@ _PREMIUM_SIZE = re.compile(r"Standard_(?:[A-Z]*S\d|[A-Z]+\d+(?:-\d+)?[a-z]*s)")
 
 
 class DiskOwner(NamedTuple):
-    """What a machine gives to its disks."""
+    """What a machine gives to its disks, apart from their names."""
 
-    #: The beginning of the names.
-    prefix: str
-    vm_id: str
     #: The id of a disk without its name.
     folder: str
     #: What becomes of a disk when the machine is deleted, unless the profile says so.
@@ -37,8 +34,15 @@ class DiskOwner(NamedTuple):
     size: str
 
 
-def machine_disks(owner: DiskOwner, own: Json, model: Json) -> dict[str, Json]:
-    """Return ``osDisk`` and ``dataDisks``, complete; the profile ``own`` is over that of a scale set."""
+#: The members ``osDisk`` and ``dataDisks`` of a storage profile.
+Disks = dict[str, Json]
+
+
+def machine_disks(owner: DiskOwner, own: Json, model: Json) -> Disks:
+    """Return the disks of a machine, complete; the profile ``own`` is over that of a scale set.
+
+    A disk that is to be named after the machine has neither name nor id yet.
+    """
     os_disk = deep_merge(_given(get_path(model, "osDisk")), _given(get_path(own, "osDisk")))
     os_disk = with_account_type(_os_disk(owner, os_disk), account_type(owner.size))
     # Unless the profile says so, a data disk is of the type of the OS disk.
@@ -51,6 +55,19 @@ def machine_disks(owner: DiskOwner, own: Json, model: Json) -> dict[str, Json]:
         if isinstance(data, list)
         else [],
     }
+
+
+def name_disks(disks: Disks, folder: str, prefix: str, vm_id: str) -> Disks:
+    """Return disks with the names that follow from their machine, and with the ids that follow from those."""
+
+    def named(disk: Json, number: str) -> Json:
+        if get_path(disk, "name") != "":
+            return disk
+        name = f"{prefix}_{number}_{digest('disk', vm_id, number)}"
+        return deep_merge(disk, {"name": name, "managedDisk": {"id": f"{folder}{name}"}})
+
+    data = [named(disk, _number(disk)) for disk in get_items(disks, "dataDisks")]
+    return {"osDisk": named(disks["osDisk"], "OsDisk_1"), "dataDisks": data}
 
 
 def account_type(size: str) -> str:
@@ -81,7 +98,7 @@ def _os_disk(owner: DiskOwner, disk: Json) -> Json:
         "diskSizeGB": OS_DISK_SIZES[owner.os_type],
         "deleteOption": DELETE if is_ephemeral else owner.delete_option,
     }
-    return deep_merge(_managed(owner, deep_merge(defaults, disk), "OsDisk_1"), {"osType": owner.os_type})
+    return deep_merge(_managed(owner, deep_merge(defaults, disk)), {"osType": owner.os_type})
 
 
 def _data_disk(owner: DiskOwner, disk: Json) -> Json:
@@ -92,24 +109,22 @@ def _data_disk(owner: DiskOwner, disk: Json) -> Json:
         "toBeDetached": False,
         "deleteOption": DETACH if is_attached else owner.delete_option,
     }
-    lun = get_path(disk, "lun")
-    # The disk of the system is number 1.
-    return _managed(owner, deep_merge(defaults, disk), f"disk{2 + lun if isinstance(lun, int) else lun}")
+    return _managed(owner, deep_merge(defaults, disk))
 
 
-def _managed(owner: DiskOwner, disk: Json, number: str) -> Json:
+def _managed(owner: DiskOwner, disk: Json) -> Json:
     """Return a disk with its name and id; a disk in a storage account of the client's own has none."""
     if get_path(disk, "vhd") is not None:
         return disk
-    identifier = get_path(disk, "managedDisk", "id")
-    name = get_path(disk, "name") or (str(identifier).rpartition("/")[2] if identifier else None)
-    name = name or f"{owner.prefix}_{number}_{_suffix(owner.vm_id, number)}"
-    managed: dict[str, Json] = {"id": identifier or f"{owner.folder}{name}"}
+    identifier = get_path(disk, "managedDisk", "id") or ""
+    name = get_path(disk, "name") or str(identifier).rpartition("/")[2]
+    managed: dict[str, Json] = {"id": identifier or (f"{owner.folder}{name}" if name else "")}
     return deep_merge(disk, {"name": name, "managedDisk": managed})
 
 
-def _suffix(vm_id: str, number: str) -> str:
-    return derive_id("disk", vm_id, number).replace("-", "").lower()
+def _number(data_disk: Json) -> str:
+    lun = get_path(data_disk, "lun")
+    return f"disk{2 + lun if isinstance(lun, int) else lun}"  # the disk of the system is number 1
 
 
 def _given(disk: Json) -> Json:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from fairwarning.core.azure.disks import DELETE, DETACH, DISKS, DiskOwner, machine_disks
+from fairwarning.core.azure.disks import DELETE, DETACH, DISKS, DiskOwner, machine_disks, name_disks
 from fairwarning.core.azure.images import DEFAULT_IMAGE, Image
 from fairwarning.core.azure.members import get_path
 from fairwarning.core.azure.operating_system import OsType, os_type
@@ -48,17 +48,25 @@ FindDocument = Callable[[str], Json]
 class MachineIdentity(NamedTuple):
     """The facts about a machine that its own API and the management API agree on."""
 
-    group: str
     resource_id: str
     computer_name: str
+    #: The members ``osDisk`` and ``dataDisks`` of the storage profile, complete.
+    disks: dict[str, Json]
+    #: This and all that follows, machines that are alike have in common.
+    group: str
     location: str
     size: str
     image: Image
-    #: The members ``osDisk`` and ``dataDisks`` of the storage profile, complete.
-    disks: dict[str, Json]
     #: The priority that the machine was created with (I-14).
     priority: str
     os_type: OsType
+    #: The documents that clients have stored about the machine, and about its scale set.
+    own: Json
+    model: Json
+
+
+#: What machines without documents of their own have in common, by scope, size, location and priority.
+Alike = dict[tuple[str, str, str, bool], MachineIdentity]
 
 
 class ManagedIdentity(NamedTuple):
@@ -96,10 +104,29 @@ def machine_computer_name(machine: Machine, scope: ScopeProperties, find: FindDo
     return _computer_name(machine, scope, *machine_documents(machine, scope, find))
 
 
-def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> MachineIdentity:
-    """Return what Azure says a machine is."""
+def identify(
+    machine: Machine, scope: ScopeProperties, find: FindDocument, alike: Alike | None = None
+) -> MachineIdentity:
+    """Return what Azure says a machine is; ``alike`` keeps what such machines have in common."""
+    kind = machine.scope, machine.size, machine.location, machine.spot
+    common = None if alike is None else alike.get(kind)
+    group = group_name(scope, find) if common is None else common.group
+    identifier = _machine_id(machine, scope, group)
+    own = _own_document(machine, find(identifier))
+    if common is None or own is not None:
+        common = _describe(machine, scope, find, own)
+        if alike is not None and own is None:
+            alike[kind] = common
+    folder, prefix = f"{_provider(group)}/{DISKS}/", _disk_prefix(machine, scope)
+    name = _computer_name(machine, scope, own, common.model)
+    disks = name_disks(common.disks, folder, prefix, machine.vm_id)
+    return MachineIdentity(identifier, name, disks, *common[3:])
+
+
+def _describe(machine: Machine, scope: ScopeProperties, find: FindDocument, own: Json) -> MachineIdentity:
+    """Return what Azure says about a machine, except for what it is called."""
     group = group_name(scope, find)
-    own, model = machine_documents(machine, scope, find)
+    model = find(_set_id(scope, group)) if scope.kind.scales else None
     profile = get_path(model, "properties", "virtualMachineProfile")
     system = os_type(get_path(own, "properties"), profile)
     size = _text(
@@ -110,8 +137,8 @@ def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Ma
     )
     return MachineIdentity(
         group=group,
-        resource_id=_machine_id(machine, scope, group),
-        computer_name=_computer_name(machine, scope, own, model),
+        resource_id="",
+        computer_name="",
         location=_text(
             machine.location,
             get_path(own, "location"),
@@ -126,8 +153,6 @@ def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Ma
         ),
         disks=machine_disks(
             DiskOwner(
-                prefix=_disk_prefix(machine, scope),
-                vm_id=machine.vm_id,
                 folder=f"{_provider(group)}/{DISKS}/",
                 delete_option=DELETE if own is None or scope.kind is ScopeKind.SCALE_SET else DETACH,
                 os_type=system,
@@ -142,15 +167,20 @@ def identify(machine: Machine, scope: ScopeProperties, find: FindDocument) -> Ma
             "Spot" if machine.spot else "",
         ),
         os_type=system,
+        own=own,
+        model=model,
     )
 
 
 def machine_documents(machine: Machine, scope: ScopeProperties, find: FindDocument) -> tuple[Json, Json]:
     """Return the documents that clients have stored about a machine: its own, and that of its scale set."""
-    own = find(machine_id(machine, scope, find))
-    if get_path(own, "properties", "vmId") != machine.vm_id:
-        own = None  # the document of an earlier machine of that name
+    own = _own_document(machine, find(machine_id(machine, scope, find)))
     return own, find(set_id(scope, find)) if scope.kind.scales else None
+
+
+def _own_document(machine: Machine, document: Json) -> Json:
+    """Return the document of a machine unless it is that of an earlier machine of that name."""
+    return document if get_path(document, "properties", "vmId") == machine.vm_id else None
 
 
 def group_id(name: str) -> str:
@@ -226,4 +256,7 @@ def _image(*references: Json) -> Image:
 
 def _text(*values: Json) -> str:
     """Return the first value that is a text and not empty."""
-    return next((value for value in values if isinstance(value, str) and value), "")
+    for value in values:
+        if isinstance(value, str) and value:
+            return value
+    return ""

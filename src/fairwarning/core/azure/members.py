@@ -8,11 +8,13 @@ def get_path(document: Json, *path: str) -> Json:
     for key in path:
         if not isinstance(document, dict):
             return None
-        if key in document:
-            document = document[key]
-        else:
+        if key not in document:
             folded = key.lower()
-            document = next((value for name, value in document.items() if name.lower() == folded), None)
+            for name in document:
+                if name.lower() == folded:
+                    key = name
+                    break
+        document = document.get(key)
     return document
 
 
@@ -24,11 +26,18 @@ def get_items(document: Json, *path: str) -> list[Json]:
 
 def deep_merge(old: Json, new: Json) -> Json:
     """Return ``old`` with ``new`` over it: objects are merged, everything else is replaced."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return new
-    spellings = {} if new.keys() <= old.keys() else {name.lower(): name for name in old}
-    merged = dict(old)
+    return merge(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
+
+
+def merge(old: dict[str, Json], new: dict[str, Json]) -> dict[str, Json]:
+    """Return an object with another one merged into it."""
+    if not new.keys() <= old.keys():
+        spellings = {name.lower(): name for name in old}
+        new = {name if name in old else spellings.get(name.lower(), name): new[name] for name in new}
+    merged = {**old, **new}
     for name, value in new.items():
-        key = name if name in old else spellings.get(name.lower(), name)
-        merged[key] = deep_merge(old[key], value) if key in old and isinstance(value, dict) else value
+        if isinstance(value, dict):
+            before = old.get(name)
+            if isinstance(before, dict):
+                merged[name] = merge(before, value)
     return merged
