@@ -2,6 +2,7 @@
 
 import json
 import socket
+from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
 
@@ -178,9 +179,10 @@ def incarnations_read(*answers: Answer, poll: timedelta = timedelta(seconds=1)) 
     with endpoint(*answers) as script:
         client = MetadataClient(script.url, clock, poll=poll)
         for _ in answers:
-            document = client.poll()
-            if document is not None:
-                read.append((clock.elapsed().total_seconds(), document.incarnation))
+            with suppress(UnavailableError):
+                document = client.poll()
+                if document is not None:
+                    read.append((clock.elapsed().total_seconds(), document.incarnation))
             clock.wait(client.pause)
     return read
 
@@ -208,6 +210,13 @@ def test_a_newer_document_in_between_begins_the_five_seconds_anew() -> None:
     answers = [numbered(number) for number in (7, 6, 6, 6, 7, 6, 6, 6, 8)]
 
     assert [incarnation for _, incarnation in incarnations_read(*answers)] == [7, 7, 8]
+
+
+@pytest.mark.rule("C-14")
+def test_a_poll_without_an_answer_begins_the_five_seconds_anew() -> None:
+    stood_still = [numbered(7), numbered(6), numbered(6), Answer(503, b""), *[numbered(6)] * 4, numbered(8)]
+
+    assert [incarnation for _, incarnation in incarnations_read(*stood_still)] == [7, 8]
 
 
 @pytest.mark.rule("C-14")

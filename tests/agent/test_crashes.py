@@ -224,4 +224,4 @@ def test_a_recovery_whose_failure_is_heard_late_is_tried_again() -> None:
 
 
 TestCrashes = World.TestCase
-TestCrashes.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestCrashes.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning import __version__
 from fairwarning.agent import journal as journal_module
-from fairwarning.agent.journal import Journal, StateInUseError, in_use, read_records
+from fairwarning.agent.journal import Journal, NewerStateError, StateInUseError, in_use, read_records
 from fairwarning.agent.plan import EventStep, Record
 from tests.agent.events import record, seen, started
 
@@ -52,7 +53,7 @@ def test_a_change_is_written_only_if_something_changes(tmp_path: Path) -> None:
         journal.amend(E1.event.key, lambda one: replace(one, step=EventStep.READY))
         journal.amend(E2.event.key, lambda one: replace(one, step=EventStep.READY))
 
-    assert len((tmp_path / "journal.jsonl").read_bytes().splitlines()) == 2
+    assert len((tmp_path / "journal.jsonl").read_bytes().splitlines()) == 3
     assert read_records(tmp_path) == {E1.event.key: replace(E1, step=EventStep.READY)}
 
 
@@ -110,7 +111,7 @@ def test_the_journal_does_not_grow_without_end(tmp_path: Path, monkeypatch: pyte
             journal.write(E1)
             journal.forget(E1.event.key)
 
-    assert len((tmp_path / "journal.jsonl").read_bytes().splitlines()) <= 11
+    assert len((tmp_path / "journal.jsonl").read_bytes().splitlines()) <= 12
     assert read_records(tmp_path) == {E2.event.key: E2}
 
 
@@ -168,3 +169,30 @@ def test_a_kill_at_any_moment_leaves_a_journal_that_can_be_read(tmp_path: Path, 
         assert journal.records[E2.event.key] == E2
         assert set(journal.records) <= {E1.event.key, E2.event.key}
     writer.close()
+
+
+def test_the_journal_of_the_first_release_is_read(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.write(E1)
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))  # it had no first line
+
+    with Journal(tmp_path) as journal:
+        assert list(journal.records) == ["E1"]
+
+
+def test_the_journal_of_a_newer_agent_is_refused_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    written = b'{"format":2,"release":"9.9.0","more":1}\n{"key":"E1","record":{"steps":["drained"]}}\n'
+    path.write_bytes(written)
+
+    for attempt in (Journal(tmp_path).__enter__, lambda: read_records(tmp_path)):
+        with pytest.raises(NewerStateError) as refused:
+            attempt()
+
+        assert str(refused.value) == (
+            f"{path} has format 2, this version ({__version__}) reads formats up to 1; install "
+            "fairwarning-agent 9.9.0 or newer, or undo its drain by hand and remove the file"
+        )
+    assert path.read_bytes() == written
+    assert not in_use(tmp_path)

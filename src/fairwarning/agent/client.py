@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from urllib.parse import urlsplit
 
+from fairwarning import __version__
 from fairwarning.agent.clock import AgentClock
 from fairwarning.core.document.parse import DocumentError, ObservedDocument, parse_document, parse_instant
 from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, render_start_request
@@ -20,6 +21,7 @@ from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
 
+USER_AGENT = f"fairwarning-agent/{__version__}"
 NAME_PATH = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
 #: C-02: the first answer may take two minutes, because it enables the feature; later answers come quickly.
@@ -156,7 +158,7 @@ class MetadataClient:
     def poll(self) -> ObservedDocument | None:
         """Return the document if it differs from the last one; ``pause`` then says when to poll again.
 
-        A document with a smaller incarnation is returned only after 5 s in which all were smaller (C-14).
+        A document with a smaller incarnation is returned only after 5 s of smaller ones alone (C-14).
 
         Raises:
             UnavailableError: there was no usable answer; the last document stays valid (C-02).
@@ -165,8 +167,10 @@ class MetadataClient:
         try:
             return self._poll_once()
         except (UnavailableError, RefusedError) as problem:
-            # After an outage another server may answer, so the next poll asks for the whole document.
+            # After an outage another server may answer, so the next poll asks for the whole document. A node
+            # that stood still is behind when it answers again: the time of the outage does not count (C-14).
             self._etag = ""
+            self._smaller_since = None
             self.pause = AFTER_REFUSAL if isinstance(problem, RefusedError) else back_off(self._failures)
             self._failures += 1
             raise
@@ -241,7 +245,7 @@ class MetadataClient:
         connection = HTTPConnection(
             self._base.hostname or "", self._base.port or 80, timeout=timeout.total_seconds()
         )
-        fields = {"Metadata": "true", "Connection": "close", **(headers or {})}
+        fields = {"Metadata": "true", "User-Agent": USER_AGENT, "Connection": "close", **(headers or {})}
         if body is not None:
             fields["Content-Type"] = "application/json"
         try:

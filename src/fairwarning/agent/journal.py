@@ -1,7 +1,8 @@
 """The agent's journal: records on disk that survive the reboot the agent prepared for (C-11).
 
 The file holds one line of JSON per step. A line carries the whole record of its event, so the last line of
-an event is all that counts, and a line ``"record": null`` ends the event.
+an event is all that counts, and a line ``"record": null`` ends the event. The first line has the number of
+the format and the release that wrote it: an earlier release refuses records that it does not understand.
 
 Crash safety rests on three rules. A line is synced to disk before the work that it announces starts, so
 work that has started is always in the journal. A crash can tear only the last line; a torn line is skipped,
@@ -22,11 +23,15 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from fairwarning import __version__
 from fairwarning.agent.plan import EventStep, Record
 from fairwarning.core.document.parse import ObservedEvent
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
+
+#: Raised when a release writes records that the releases before it would misread or skip.
+FORMAT = 1
 
 #: After this many lines the journal is compacted.
 MAX_LINES = 1000
@@ -40,6 +45,19 @@ class StateInUseError(FairWarningError):
     def __init__(self, folder: Path) -> None:
         super().__init__(f"another agent uses {folder}")
         self.folder = folder
+
+
+class NewerStateError(FairWarningError):
+    """A newer agent wrote the journal."""
+
+    def __init__(self, path: Path, found: int, release: str) -> None:
+        super().__init__(
+            f"{path} has format {found}, this version ({__version__}) reads formats up to {FORMAT}; install "
+            f"fairwarning-agent {release} or newer, or undo its drain by hand and remove the file"
+        )
+        self.path = path
+        self.found = found
+        self.release = release
 
 
 class Journal:
@@ -65,13 +83,18 @@ class Journal:
 
         Raises:
             StateInUseError: another agent holds the lock.
+            NewerStateError: a newer agent wrote the records.
         """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
         self._lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         if not _acquire(self._lock):
             os.close(self._lock)
             raise StateInUseError(self._folder)
-        self._records = read_records(self._folder)
+        try:
+            self._records = read_records(self._folder)
+        except NewerStateError:
+            os.close(self._lock)
+            raise
         self._compact()
         return self
 
@@ -116,7 +139,8 @@ class Journal:
         new_path = self._path.with_suffix(".new")
         file = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o640)
         try:
-            _write_all(file, b"".join(_line(key, _encode(record)) for key, record in self._records.items()))
+            lines = (_line(key, _encode(record)) for key, record in self._records.items())
+            _write_all(file, b"".join((_first_line(), *lines)))
             os.fsync(file)
             new_path.replace(self._path)
             _sync_directory(self._folder)
@@ -130,13 +154,19 @@ class Journal:
 
 
 def read_records(folder: Path) -> dict[EventId, Record]:
-    """Return the records in the journal of a folder; unreadable lines are skipped."""
+    """Return the records in the journal of a folder; unreadable lines are skipped.
+
+    Raises:
+        NewerStateError: a newer agent wrote the records.
+    """
     records: dict[EventId, Record] = {}
+    path = folder / "journal.jsonl"
     try:
-        text = (folder / "journal.jsonl").read_bytes()
+        lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return records
-    for line in text.split(b"\n"):
+    _check_format(path, lines[0])
+    for line in lines:
         with suppress(ValueError, KeyError, TypeError):
             entry: dict[str, Json] = json.loads(line)
             key, members = EventId(str(entry["key"])), entry["record"]
@@ -172,6 +202,18 @@ def _acquire(lock: int) -> bool:
         else:
             return True
     return False
+
+
+def _check_format(path: Path, first_line: bytes) -> None:
+    with suppress(ValueError, KeyError, TypeError):  # release 0.1.0 wrote no such line
+        first: dict[str, Json] = json.loads(first_line)
+        found = first["format"]
+        if isinstance(found, int) and found > FORMAT:
+            raise NewerStateError(path, found, str(first["release"]))
+
+
+def _first_line() -> bytes:
+    return json.dumps({"format": FORMAT, "release": __version__}, separators=(",", ":")).encode() + b"\n"
 
 
 def _line(key: EventId, record: Json) -> bytes:

@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 
+from fairwarning import __version__
 from fairwarning.agent.coordination import CoordinationMode, comparable
 from fairwarning.agent.discovery import base_address
 from fairwarning.agent.hooks import DEFAULT_ENVIRONMENT, Hook, SettingsError, parse
@@ -114,7 +115,7 @@ def parse_settings(
     """
     for name in content:
         if name not in ("agent", "rule"):
-            raise SettingsError(name, "unknown table (expected [agent] and [[rule]])")
+            raise SettingsError(name, f"unknown table (version {__version__} knows [agent] and [[rule]])")
     table = content.get("agent", {})
     agent = Options("agent", table, _AGENT_KEYS)
     raw: Mapping[str, object] = table if isinstance(table, Mapping) else {}

@@ -15,7 +15,8 @@ import pytest
 
 from fairwarning.agent.hooks import Hook, HookOutcome, parse
 from fairwarning.agent.hooks.hook import HookContext
-from fairwarning.agent.hooks.kubernetes import FOUND, HELD_FOR, OURS, KubectlError, read_node
+from fairwarning.agent.hooks.kubernetes import FOUND, HELD_FOR, OURS, read_node
+from fairwarning.agent.hooks.kubernetes_api import KubernetesError
 from tests.agent.hooks.contexts import EVENT, OTHER, in_seconds, noon, path_with, prepare, recover
 
 KUBECTL = """#!{python} -I
@@ -231,5 +232,5 @@ def test_without_a_name_the_node_is_called_as_the_host(monkeypatch: pytest.Monke
     [pytest.param("", id="nothing"), pytest.param("error", id="no JSON"), pytest.param("{", id="half of it")],
 )
 def test_a_node_that_cannot_be_read_is_refused(text: str) -> None:
-    with pytest.raises(KubectlError):
+    with pytest.raises(KubernetesError):
         read_node(text)

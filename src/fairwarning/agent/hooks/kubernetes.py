@@ -3,16 +3,20 @@
 An annotation of the node lists the events that the node is held for. It is written before the cordon, so that
 an agent that dies in between still knows its own cordon, and two events hold the node until both are over. A
 cordon without the annotation was not made by the agent and stays.
+
+The hook calls kubectl. In a pod it calls the API itself, so that the agent's image needs no kubectl.
 """
 
 import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Self
+from typing import Final, Literal, Protocol, Self
+from urllib.parse import quote
 
-from fairwarning.agent.hooks import program
+from fairwarning.agent.hooks import kubernetes_api, program
 from fairwarning.agent.hooks.hook import HookContext, HookOutcome, Now, dry_run_outcome, time_left
+from fairwarning.agent.hooks.kubernetes_api import ApiServer, DrainOptions, KubernetesError, member
 from fairwarning.agent.hooks.options import Options
 from fairwarning.core.document.render import Json
 
@@ -22,15 +26,13 @@ _VERBS: Mapping[str, Verb] = {"cordon": "cordon", "drain": "drain", "uncordon": 
 HELD_FOR: Final = "fairwarning/held-for"
 OURS: Final = "cordoned by us"
 FOUND: Final = "found cordoned"
+#: The variable that names the node; a pod gets it from the downward API.
+NODE_NAME: Final = "NODE_NAME"
 
 #: The options of every drain; the setting ``options`` adds to them.
 DRAIN_OPTIONS: Final = ("--ignore-daemonsets", "--delete-emptydir-data")
 #: The JSON of a node lists its images, so it can be long, and all of it is needed.
 NODE_OUTPUT_LIMIT: Final = 4_000_000
-
-
-class KubectlError(Exception):
-    """A kubectl command failed; the text is the message of the outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,28 @@ class Node:
 
     cordoned: bool
     held_for: tuple[str, ...]
+
+
+class _Cluster(Protocol):
+    """What the hook does to one node, each within the remaining time; errors are ``KubernetesError``."""
+
+    node: str
+    event: str
+
+    def read(self) -> Node:
+        """Return the state of the node."""
+
+    def hold(self, events: Sequence[str]) -> None:
+        """Annotate the node with the events that hold it; without events, remove the annotation."""
+
+    def cordon(self) -> None:
+        """Keep new pods away."""
+
+    def uncordon(self) -> None:
+        """Allow new pods."""
+
+    def drain(self) -> None:
+        """Move the pods away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +76,14 @@ class Kubernetes:
 
     @classmethod
     def parse(cls, given: object, environment: Mapping[str, str]) -> Self:
-        """Return the hook for ``{drain = "NODE"}``; ``true`` means the node with the name of this host."""
+        """Return the hook for ``{drain = "NODE"}``; ``true`` means NODE_NAME, or the name of this host."""
         options = Options("kubernetes", given, (*_VERBS, "options"))
         verb = _VERBS[options.one_of(*_VERBS)]
-        node = options.text_or_true(verb) or platform.node().lower()
-        return cls(verb=verb, node=node, options=options.words("options"), environment=environment)
+        node = options.text_or_true(verb) or environment.get(NODE_NAME) or platform.node().lower()
+        words = options.words("options")
+        if kubernetes_api.in_pod(environment):
+            DrainOptions.parse(words)
+        return cls(verb=verb, node=node, options=words, environment=environment)
 
     @property
     def name(self) -> str:
@@ -71,23 +98,24 @@ class Kubernetes:
 
     def program(self) -> str | None:
         """Return the program that must be installed for the hook to work, if it needs one."""
-        return "kubectl"
+        return None if kubernetes_api.in_pod(self.environment) else "kubectl"
 
     def run(self, context: HookContext, remembered: str | None, now: Now) -> HookOutcome:
-        """Cordon, drain or uncordon the node through kubectl."""
+        """Cordon, drain or uncordon the node, through kubectl or, in a pod, through the API."""
         if context.dry_run:
             return dry_run_outcome(self)
-        cluster = _Kubectl(self, context, now)
+        connect = _Api if kubernetes_api.in_pod(self.environment) else _Kubectl
+        cluster: _Cluster = connect(self, context, now)
         try:
             if self.verb == "uncordon":
                 return _uncordon(cluster, remembered)
             return _cordon(cluster, self.verb == "drain")
-        except KubectlError as problem:
+        except KubernetesError as problem:
             return HookOutcome(False, str(problem), remembered)
 
 
 class _Kubectl:
-    """The kubectl commands for one node, each within the remaining time."""
+    """The kubectl commands for one node."""
 
     def __init__(self, hook: Kubernetes, context: HookContext, now: Now) -> None:
         self.node = hook.node
@@ -105,6 +133,14 @@ class _Kubectl:
         value = f"{HELD_FOR}={','.join(events)}" if events else f"{HELD_FOR}-"
         self.run("annotate", "node", self.node, "--overwrite", value)
 
+    def cordon(self) -> None:
+        """Keep new pods away."""
+        self.run("cordon", self.node)
+
+    def uncordon(self) -> None:
+        """Allow new pods."""
+        self.run("uncordon", self.node)
+
     def drain(self) -> None:
         """Move the pods away."""
         seconds = max(1, int(time_left(self._context, self._now).total_seconds()))
@@ -117,21 +153,55 @@ class _Kubectl:
         result = program.run(command, timeout, self._hook.environment, output_limit=output_limit)
         if not result.ok:
             message = f"kubectl {arguments[0]} of node {self.node} failed: {result.message}"
-            raise KubectlError(message[: program.OUTPUT_LIMIT])
+            raise KubernetesError(message[: program.OUTPUT_LIMIT])
         return result.output
 
 
-def _cordon(cluster: _Kubectl, drain: bool) -> HookOutcome:
+class _Api:
+    """The requests for one node."""
+
+    def __init__(self, hook: Kubernetes, context: HookContext, now: Now) -> None:
+        self.node = hook.node
+        self.event = str(context.event.key)
+        self._api = ApiServer(hook.environment, context, now)
+        self._options = DrainOptions.parse(hook.options)
+        self._path = f"/api/v1/nodes/{quote(hook.node)}"
+
+    def read(self) -> Node:
+        """Return the state of the node."""
+        return node_state(self._api.call(f"describe node {self.node}", "GET", self._path))
+
+    def hold(self, events: Sequence[str]) -> None:
+        """Annotate the node with the events that hold it; without events, remove the annotation."""
+        self._patch("annotate", {"metadata": {"annotations": {HELD_FOR: ",".join(events) or None}}})
+
+    def cordon(self) -> None:
+        """Keep new pods away."""
+        self._patch("cordon", {"spec": {"unschedulable": True}})
+
+    def uncordon(self) -> None:
+        """Allow new pods."""
+        self._patch("uncordon", {"spec": {"unschedulable": None}})
+
+    def drain(self) -> None:
+        """Move the pods away."""
+        kubernetes_api.drain(self._api, self.node, self._options)
+
+    def _patch(self, verb: str, change: Json) -> None:
+        self._api.call(f"{verb} node {self.node}", "PATCH", self._path, change)
+
+
+def _cordon(cluster: _Cluster, drain: bool) -> HookOutcome:
     before = cluster.read()
     ours = bool(before.held_for) or not before.cordoned
     if ours:
         cluster.hold(sorted({*before.held_for, cluster.event}))
-        cluster.run("cordon", cluster.node)
+        cluster.cordon()
     token = OURS if ours else FOUND
     try:
         if drain:
             cluster.drain()
-    except KubectlError as problem:
+    except KubernetesError as problem:
         return HookOutcome(False, str(problem), token)
     done = "drained" if drain else "cordoned"
     return HookOutcome(
@@ -139,7 +209,7 @@ def _cordon(cluster: _Kubectl, drain: bool) -> HookOutcome:
     )
 
 
-def _uncordon(cluster: _Kubectl, remembered: str | None) -> HookOutcome:
+def _uncordon(cluster: _Cluster, remembered: str | None) -> HookOutcome:
     if remembered == FOUND:
         return HookOutcome(True, f"node {cluster.node} stays cordoned, as it was before")
     held_for = cluster.read().held_for
@@ -147,7 +217,7 @@ def _uncordon(cluster: _Kubectl, remembered: str | None) -> HookOutcome:
         return HookOutcome(True, f"node {cluster.node} is not held for this event; left as it is")
     others = [event for event in held_for if event != cluster.event]
     if not others:
-        cluster.run("uncordon", cluster.node)
+        cluster.uncordon()
     cluster.hold(others)
     if others:
         return HookOutcome(True, f"node {cluster.node} stays cordoned for {', '.join(others)}")
@@ -158,20 +228,20 @@ def read_node(text: str) -> Node:
     """Return the state of a node from the output of ``kubectl get node --output=json``.
 
     Raises:
-        KubectlError: the output holds no JSON object.
+        KubernetesError: the output holds no JSON object.
     """
     try:
         # kubectl may print warnings before and after the object.
         node: Json = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
     except ValueError:
-        raise KubectlError("kubectl did not describe the node as JSON") from None
-    value = _member(_member(_member(node, "metadata"), "annotations"), HELD_FOR)
-    spec = _member(node, "spec")
+        raise KubernetesError("kubectl did not describe the node as JSON") from None
+    return node_state(node)
+
+
+def node_state(node: Json) -> Node:
+    """Return the state of a node from its description by the API."""
+    value = member(member(member(node, "metadata"), "annotations"), HELD_FOR)
     return Node(
-        cordoned=isinstance(spec, dict) and spec.get("unschedulable") is True,
+        cordoned=member(member(node, "spec"), "unschedulable") is True,
         held_for=tuple(value.split(",")) if isinstance(value, str) and value else (),
     )
-
-
-def _member(value: Json, name: str) -> Json:
-    return value.get(name) if isinstance(value, dict) else None

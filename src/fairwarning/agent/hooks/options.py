@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from fairwarning import __version__
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.inputs import parse_duration
 
@@ -26,9 +27,8 @@ class Options:
         self._values: dict[str, object] = {str(name): value for name, value in table.items()}
         for name in self._values:
             if name not in allowed:
-                raise SettingsError(
-                    self.field(name), f"unknown option (expected one of {', '.join(allowed)})"
-                )
+                problem = f"unknown option (version {__version__} knows {', '.join(allowed)})"
+                raise SettingsError(self.field(name), problem)
 
     def field(self, name: str) -> str:
         """Return the full name of an option, as errors show it."""
