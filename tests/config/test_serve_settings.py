@@ -8,6 +8,7 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
+from fairwarning import __version__
 from fairwarning.config import TlsSettings
 from fairwarning.config.read_file import ConfigError
 from fairwarning.config.serve_file import schema
@@ -203,6 +204,11 @@ REFUSED = [
         f'{SQLITE}dsn = "x"',
         'fleet.toml: [store] dsn: is a key of kind = "postgres"',
         id="a key of the other kind of store",
+    ),
+    pytest.param(
+        f"{SQLITE}[quorum]\nsize = 3\n",
+        f"fleet.toml: unknown key quorum (version {__version__} does not know it; a newer version may)",
+        id="a key of a newer version",
     ),
     pytest.param(
         f"drivr = 1\n{SQLITE}",

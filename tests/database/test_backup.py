@@ -156,7 +156,10 @@ def rewritten(backup: Path, change: dict[str, str]) -> bytes:
     ("change", "problem"),
     [
         ({'"format":"fairwarning-backup"': '"format":"other"'}, "it is not a backup of fairwarning"),
-        ({'"version":1': '"version":2'}, "it has format 2, this version reads format 1"),
+        (
+            {'"version":1': '"version":2'},
+            r"it has format 2, this version \(.*\) reads formats up to 1; install version .* or newer",
+        ),
         ({'"sha256":"': '"sha256":"0'}, "its content does not match its trailer"),
         ({'"machine":16': '"machine":17'}, "its content does not match its trailer"),
         ({'["machine","web"': '["machine","wep"'}, "does not match its checksum"),

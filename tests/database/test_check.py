@@ -459,7 +459,9 @@ def test_what_is_no_database_of_this_version_is_refused(tmp_path: Path) -> None:
 
     closed(tmp_path / "newer")
     with database_of(tmp_path / "newer") as database:
+        database.execute("INSERT INTO migration (number) VALUES (99)")
         database.execute("PRAGMA user_version = 99")
+        database.commit()
 
     with pytest.raises(NewerDatabaseError):
         check(tmp_path / "newer")

@@ -310,9 +310,10 @@ def test_a_database_that_only_a_newer_version_can_use_is_refused() -> None:
     database = PostgresDatabase(dsn)
     database.migrate()
     execute(dsn, "UPDATE meta SET schema = 99, readable_from = 99")
+    execute(dsn, "INSERT INTO migration VALUES (99, '0099-later', '', '9.9.0')")
 
     for refused in (database.migrate, database.finish, lambda: check_database(database)):
-        with pytest.raises(NewerDatabaseError):
+        with pytest.raises(NewerDatabaseError, match=r"install version 9\.9\.0 or newer"):
             refused()
 
 

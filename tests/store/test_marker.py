@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -138,3 +139,11 @@ def test_text_that_was_damaged_before_there_were_checksums_is_named(whole: Sampl
 
     with pytest.raises(DatabaseDamagedError, match="contains text that is not UTF-8"):
         asyncio.run(read(whole.directory))
+
+
+def test_its_form_never_changes_because_earlier_releases_read_it_before_they_look_at_the_schema() -> None:
+    text = Marker("3f2a", 12).encode()
+
+    assert text == b'{"database": "3f2a", "commits":               12, "checksum": %10d}\n' % zlib.crc32(
+        b"3f2a\x0012"
+    )

@@ -349,7 +349,11 @@ def test_a_database_that_only_a_newer_version_can_read_is_refused() -> None:
     opening(dsn)
     execute(dsn, "UPDATE meta SET readable_from = 98")
 
-    with pytest.raises(NewerDatabaseError, match="the database has schema 98"):
+    with pytest.raises(NewerDatabaseError, match=r"98, .* install the version that wrote the database"):
+        opening(dsn)
+
+    execute(dsn, "INSERT INTO migration VALUES (98, '0098-later', '', '9.8.0')")
+    with pytest.raises(NewerDatabaseError, match=r"98, .* install version 9\.8\.0 or newer"):
         opening(dsn)
 
 
@@ -358,8 +362,9 @@ def test_a_node_learns_with_a_heartbeat_that_it_has_become_too_old() -> None:
         dsn = new_database(migrated_template())
         async with postgres_nodes(dsn, 1) as (store,):
             execute(dsn, "UPDATE meta SET schema = 99, readable_from = 98")
+            execute(dsn, "INSERT INTO migration VALUES (98, '0098-later', '', '9.8.0')")
 
-            with pytest.raises(IncompatibleStoreError):
+            with pytest.raises(IncompatibleStoreError, match=r"install version 9\.8\.0 or newer"):
                 await store.heartbeat(REPORT)
 
     asyncio.run(story())

@@ -12,6 +12,7 @@ from typing import TypeVar, get_args
 
 import pytest
 
+from fairwarning import __version__
 from fairwarning.core.changes import EventChanged, EventMilestone, PollsRecorded, ScopeRemoved, TextChanged
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import Scope, ScopeId
@@ -22,6 +23,7 @@ from fairwarning.store.errors import (
     DataDirectoryUnusableError,
     StoreFailedError,
 )
+from fairwarning.store.examine import examine
 from fairwarning.store.marker import MARKER
 from fairwarning.store.migrate import (
     ChangedMigrationError,
@@ -387,12 +389,44 @@ def test_migrations_are_numbered_from_one_without_gaps() -> None:
 
 def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with_store(tmp_path, filled)
-    edit(tmp_path, "PRAGMA user_version = 99", "INSERT INTO migration VALUES (99, '0099-later', '')")
+    edit(tmp_path, "PRAGMA user_version = 99", "INSERT INTO migration VALUES (99, '0099-later', '', '9.9.0')")
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
+        database.execute("ALTER TABLE header RENAME TO fleet_header")
 
-    with pytest.raises(NewerDatabaseError, match="schema 99, this version knows schemas up to") as refusal:
+    with pytest.raises(NewerDatabaseError, match="schema 99") as refusal:
         with_store(tmp_path, filled)
 
-    assert refusal.value.found == 99
+    assert str(refusal.value) == (
+        f"the database has schema 99, this version ({__version__}) knows schemas up to {len(migrations())}; "
+        "install version 9.9.0 or newer, or restore a backup from before the upgrade"
+    )
+    assert str(examine(tmp_path).problem) == str(refusal.value)
+
+
+def test_a_later_version_that_left_no_release_is_refused_too(tmp_path: Path) -> None:
+    with_store(tmp_path, filled)
+    edit(tmp_path, "PRAGMA user_version = 99", "INSERT INTO migration (number) VALUES (99)")
+    edit(tmp_path, "ALTER TABLE migration DROP COLUMN release")
+
+    with pytest.raises(NewerDatabaseError, match="install the version that wrote the database, or restore"):
+        with_store(tmp_path, filled)
+
+
+def test_a_schema_number_that_no_migration_left_is_damage(tmp_path: Path) -> None:
+    with_store(tmp_path, filled)
+    edit(tmp_path, "PRAGMA user_version = 99")
+
+    with pytest.raises(DatabaseDamagedError, match="it has schema 99, but its last migration is"):
+        with_store(tmp_path, filled)
+
+
+def test_the_release_that_migrates_a_database_is_recorded(tmp_path: Path) -> None:
+    with_store(tmp_path, filled)
+
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as database:
+        releases = list(database.execute("SELECT DISTINCT release FROM migration"))
+
+    assert releases == [(__version__,)]
 
 
 FIRST = Migration(1, "0001-first", "CREATE TABLE one (a TEXT) STRICT;")

@@ -28,6 +28,8 @@ SHORTEST_TOKEN = 16
 DRIVERS = "simulated", "external"
 #: The variables that replace the options --log-level and --log-format of ``up``.
 LOG_LEVEL_VARIABLE, LOG_FORMAT_VARIABLE = "FAIRWARNING_LOG_LEVEL", "FAIRWARNING_LOG_FORMAT"
+#: The variable that replaces the option --machine-host of ``up``; the container image sets it.
+MACHINE_HOST_VARIABLE = "FAIRWARNING_MACHINE_HOST"
 #: The variable that is used if no option of ``db`` names a database.
 DSN_FILE_VARIABLE = "FAIRWARNING_DSN_FILE"
 #: What a supervisor tells a worker.
@@ -105,6 +107,8 @@ class Settings:
     driver: str = "simulated"
     data: Path | None = None
     port_base: int | None = None
+    #: The address of the ports of machines.
+    machine_host: str = "127.0.0.1"
     operator: tuple[str, int] | None = None
     #: The address of the management API; None leaves it out.
     arm: tuple[str, int] | None = None
@@ -217,5 +221,15 @@ def server_ca() -> str | None:
 
 
 def server_token() -> str | None:
-    """Return the token that commands send to the server."""
-    return os.environ.get("FAIRWARNING_TOKEN", "").strip() or None
+    """Return the token that commands send to the server.
+
+    Raises:
+        UnusableFileError: the file with the token cannot be used.
+    """
+    if token := os.environ.get("FAIRWARNING_TOKEN", "").strip():
+        return token
+    if path := os.environ.get("FAIRWARNING_TOKEN_FILE", "").strip():
+        from fairwarning.config.secret_file import read_secret
+
+        return read_secret(Path(path))
+    return None

@@ -29,6 +29,7 @@ from msgspec.inspect import (
     type_info,
 )
 
+from fairwarning import __version__
 from fairwarning.config.serve_file import ServeFile
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
@@ -115,7 +116,7 @@ _TABLES = {name: structs for name, kind in _TOP.items() if (structs := _structs(
 
 def _unknown_keys(document: Table) -> Iterator[str]:
     for name in sorted(document.keys() - _TOP.keys()):
-        yield f"unknown key {name}{did_you_mean(name, _TOP)}"
+        yield _unknown_key(name, _TOP)
     for name, structs in _TABLES.items():
         content, known = document.get(name), _keys(structs)
         if isinstance(content, dict):
@@ -129,7 +130,13 @@ def _unknown_keys(document: Table) -> Iterator[str]:
 
 def _unknown_in_table(table: Table, known: Mapping[str, Type], where: str) -> Iterator[str]:
     for key in sorted(table.keys() - known.keys()):
-        yield f"{where}: unknown key {key}{did_you_mean(key, known)}"
+        yield f"{where}: {_unknown_key(key, known)}"
+
+
+def _unknown_key(key: str, known: Mapping[str, Type]) -> str:
+    """Return what is wrong: a misspelt key, or perhaps a file for a newer version."""
+    other = f" (version {__version__} does not know it; a newer version may)"
+    return f"unknown key {key}{did_you_mean(key, known) or other}"
 
 
 def _keys_of_other_kind(table: Table, structs: tuple[StructType, ...], where: str) -> Iterator[str]:

@@ -20,7 +20,12 @@ from typing import BinaryIO
 import msgspec
 
 from fairwarning.database.columns import TABLES, ValueColumns, read_columns
-from fairwarning.database.errors import BackupExistsError, DatabaseNotSoundError, UnusableBackupError
+from fairwarning.database.errors import (
+    BackupExistsError,
+    DatabaseNotSoundError,
+    NewerBackupError,
+    UnusableBackupError,
+)
 from fairwarning.database.findings import DatabaseFinding
 from fairwarning.database.restores import RESTORES, read_restores
 from fairwarning.database.tables import (
@@ -46,6 +51,14 @@ _LEVEL = 3
 _LONGEST = 64 * 1024 * 1024
 
 
+class BackupFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of the first line that every format has: earlier releases read it."""
+
+    format: str
+    version: int
+    release: str
+
+
 class BackupHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The first line of a backup."""
 
@@ -64,6 +77,7 @@ class BackupTrailer(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
+_read_format = msgspec.json.Decoder(BackupFormat).decode
 _read_header = msgspec.json.Decoder(BackupHeader).decode
 _read_trailer = msgspec.json.Decoder(BackupTrailer).decode
 _read_row = msgspec.json.Decoder(list[str | int | None]).decode
@@ -162,12 +176,13 @@ class BackupTables:
         self._next: list[str | int | None] | None = None
         self.behind = timedelta(0)
         with self._reading():
-            self.header = _read_header(self._line())
-            if self.header.format != FORMAT:
+            line = self._line()
+            found = _read_format(line)
+            if found.format != FORMAT:
                 raise UnusableBackupError(path, "it is not a backup of fairwarning")
-            if self.header.version != VERSION:
-                problem = f"it has format {self.header.version}, this version reads format {VERSION}"
-                raise UnusableBackupError(path, problem)
+            if found.version > VERSION:
+                raise NewerBackupError(path, found.version, VERSION, found.release)
+            self.header = _read_header(line)
             self._trailer = self._advance()
         self.last_line = self.header.last_line
 

@@ -23,8 +23,8 @@ from fairwarning.store.errors import (
 from fairwarning.store.marker import MARKER, Marker, read_marker
 from fairwarning.store.migrate import (
     ChangedMigrationError,
-    NewerDatabaseError,
     check_migrations,
+    check_not_newer,
     migrations,
     schema,
 )
@@ -83,9 +83,8 @@ class DataDirectory:
             marker = read_marker(self._directory)  # first: a server writes it after its commits
             check_presence(self._path, marker)
             with self._open() as database:
-                found, known = schema(database), len(migrations())
-                if found > known:
-                    raise NewerDatabaseError(found, known)
+                known = len(migrations())
+                found = check_not_newer(database, known)
                 if found < known:
                     raise OlderDatabaseError(found, known)
                 with transaction(database, "BEGIN"):
@@ -134,9 +133,8 @@ class DataDirectory:
             await store.close()
 
         with translate_errors(self._path), self._open() as database:
-            found, known = schema(database), len(migrations())
-        if found > known:
-            raise NewerDatabaseError(found, known)
+            known = len(migrations())
+            found = check_not_newer(database, known)
         if found < known:
             asyncio.run(migrate())
         return found, known

@@ -7,6 +7,7 @@ FairWarningError
 ├── DatabaseNotSoundError    a damaged database is not backed up
 ├── BackupExistsError        the file of a new backup exists already
 ├── UnusableBackupError      the file is not a complete, unchanged backup
+│   └── NewerBackupError     the file has a format that this version does not know
 ├── ClockBehindError         the clock is before the time of the backup
 └── IncarnationsUsedUpError  an incarnation would not fit into 32 bits
 """
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from fairwarning import __version__
 from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.timestamps import for_people
 
@@ -73,6 +75,17 @@ class UnusableBackupError(FairWarningError):
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path} cannot be restored: {problem}")
+
+
+class NewerBackupError(UnusableBackupError):
+    """A newer version wrote the file."""
+
+    def __init__(self, path: Path, found: int, known: int, release: str) -> None:
+        super().__init__(
+            path,
+            f"it has format {found}, this version ({__version__}) reads formats up to {known}; "
+            f"install version {release} or newer",
+        )
 
 
 class ClockBehindError(FairWarningError):

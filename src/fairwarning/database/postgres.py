@@ -24,10 +24,10 @@ from fairwarning.store.errors import (
     DatabaseRefusedError,
     OlderDatabaseError,
 )
-from fairwarning.store.migrate import ChangedMigrationError, NewerDatabaseError
+from fairwarning.store.migrate import ChangedMigrationError
 from fairwarning.store.postgres.address import Address
 from fairwarning.store.postgres.connection import BytesLoader, is_lost
-from fairwarning.store.postgres.schema import LOCK, steps
+from fairwarning.store.postgres.schema import LOCK, RELEASE_OF, newer_database, steps
 from fairwarning.store.postgres.store import migrate_database
 from fairwarning.store.pruning import MARK
 from fairwarning.store.rows import COLUMNS, Row, row_checksum
@@ -189,8 +189,7 @@ class PostgresDatabase:
         """
         with self._connect("read-write") as connection:
             before, readable_from = _meta(connection)
-        if readable_from > len(steps()):
-            raise NewerDatabaseError(readable_from, len(steps()))
+            _check_not_newer(connection, readable_from)
         if before < len(steps()):
             asyncio.run(migrate_database(self._address))
         return before, max(before, len(steps()))
@@ -213,13 +212,12 @@ class PostgresDatabase:
         return int(readable_from)
 
     def _check_schema(self, connection: Connection[TupleRow]) -> None:
-        (found, readable_from), known = _meta(connection), len(steps())
+        found, readable_from = _meta(connection)
         if not found:
             raise NoDatabaseError(self.name)
-        if readable_from > known:
-            raise NewerDatabaseError(readable_from, known)
-        if found < known:
-            raise OlderDatabaseError(found, known)
+        _check_not_newer(connection, readable_from)
+        if found < len(steps()):
+            raise OlderDatabaseError(found, len(steps()))
 
     def _check_empty(self, connection: Connection[TupleRow]) -> None:
         if nodes := _live_nodes(connection):
@@ -250,6 +248,12 @@ def _meta(connection: Connection[TupleRow]) -> tuple[int, int]:
         return 0, 0
     ((schema, readable_from),) = connection.execute(META)
     return schema, readable_from
+
+
+def _check_not_newer(connection: Connection[TupleRow], readable_from: int) -> None:
+    if readable_from > len(steps()):
+        release = connection.execute(RELEASE_OF, (readable_from,)).fetchall()
+        raise newer_database(readable_from, len(steps()), release)
 
 
 def _live_nodes(connection: Connection[TupleRow]) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from fairwarning.formats.counts import format_count
 from fairwarning.store.checks import WITH_HEADER, check_all, check_structure
 from fairwarning.store.connection import connect, transaction, translate_errors
 from fairwarning.store.marker import read_marker
-from fairwarning.store.migrate import NewerDatabaseError, migrations, schema
+from fairwarning.store.migrate import check_not_newer, migrations
 from fairwarning.store.sqlite import DATABASE, LOCK, READING, check_identity, check_presence
 
 
@@ -42,10 +42,8 @@ def _check_database(path: Path) -> str:
         if not path.exists() or not path.stat().st_size:
             return "there is no database yet"
         with closing(connect(f"file:{quote(str(path.absolute()))}?mode=ro", READING, uri=True)) as database:
+            version = check_not_newer(database, len(migrations()))
             check_identity(path, database, marker)
-            version, known = schema(database), len(migrations())
-            if version > known:
-                raise NewerDatabaseError(version, known)
             if version < WITH_HEADER:
                 check_structure(database)
                 return f"schema {version} has no checksums; the next start of the server adds them"

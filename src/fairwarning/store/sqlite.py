@@ -51,7 +51,7 @@ from fairwarning.store.errors import (
 from fairwarning.store.following import Followers
 from fairwarning.store.leases import next_lease, released, renewed
 from fairwarning.store.marker import MARKER, Marker, MarkerFile, read_marker
-from fairwarning.store.migrate import migrate, migrations, schema
+from fairwarning.store.migrate import check_not_newer, migrate, migrations, schema
 from fairwarning.store.pruning import MARK, prune, size
 from fairwarning.store.rows import (
     Row,
@@ -343,6 +343,7 @@ class SqliteStore:
         return _connect(self._path, WRITING)
 
     def _prepare(self, database: sqlite3.Connection) -> None:
+        check_not_newer(database, len(migrations()))  # first: this version may not know the header
         marker = read_marker(self._directory)
         check_identity(self._path, database, marker)
         if schema(database) < WITH_HEADER:

@@ -6,11 +6,12 @@ release before. Once no such node is left, ``db migrate --finish`` raises ``read
 is used from then on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import psycopg
 
+from fairwarning import __version__
 from fairwarning.store.errors import OlderDatabaseError
 from fairwarning.store.migrate import ChangedMigrationError, Migration, NewerDatabaseError, migrations
 from fairwarning.store.postgres.connection import Session
@@ -25,6 +26,9 @@ TABLES = """
     INSERT INTO meta (schema, readable_from) VALUES (0, 1) ON CONFLICT DO NOTHING;
     CREATE TABLE IF NOT EXISTS migration (number int PRIMARY KEY, name text NOT NULL, checksum text NOT NULL);
 """
+ADD_RELEASE = "ALTER TABLE migration ADD COLUMN IF NOT EXISTS release text"
+#: The release that ran a migration; null if that is not recorded, or if the table has no such column yet.
+RELEASE_OF = "SELECT to_jsonb(migration)->>'release' FROM migration WHERE number = %s"
 META = """
     SELECT schema, readable_from, (SELECT json_object_agg(number, checksum)::text FROM migration) FROM meta
 """
@@ -45,10 +49,17 @@ async def check_schema(session: Session, known: Sequence[Migration]) -> None:
     """
     found, readable_from, ran = await _read_meta(session)
     if readable_from > len(known):
-        raise NewerDatabaseError(readable_from, len(known))
+        raise newer_database(readable_from, len(known), await session.query(RELEASE_OF, readable_from))
     if found < len(known):
         raise OlderDatabaseError(found, len(known))
     _check_texts(known, ran)
+
+
+def newer_database(
+    readable_from: int, known: int, release: Iterable[Sequence[bytes | None]]
+) -> NewerDatabaseError:
+    """Return the error that names the release to install: the answer to ``RELEASE_OF``."""
+    return NewerDatabaseError(readable_from, known, b"".join(name or b"" for (name,) in release).decode())
 
 
 async def migrate(session: Session, known: Sequence[Migration]) -> None:
@@ -58,6 +69,8 @@ async def migrate(session: Session, known: Sequence[Migration]) -> None:
         await session.query(TABLES)
         found, _, ran = await _read_meta(session)
         _check_texts(known[:found], ran)
+        if known[found:]:
+            await session.query(ADD_RELEASE)
         for step in known[found:]:
             await _run(session, step)
     finally:
@@ -81,7 +94,7 @@ def _check_texts(known: Sequence[Migration], ran: Mapping[str, str]) -> None:
 
 async def _run(session: Session, step: Migration) -> None:
     record = (
-        f"INSERT INTO migration VALUES ({step.number}, '{step.name}', '{step.checksum}');"
+        f"INSERT INTO migration VALUES ({step.number}, '{step.name}', '{step.checksum}', '{__version__}');"
         f"UPDATE meta SET schema = {step.number}"
     )
     # A script without BEGIN is one transaction.

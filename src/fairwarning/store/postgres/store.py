@@ -37,11 +37,10 @@ from fairwarning.engine.ports import (
 from fairwarning.store.errors import UnknownKindError
 from fairwarning.store.following import Followers
 from fairwarning.store.leases import next_lease, released, renewed
-from fairwarning.store.migrate import NewerDatabaseError
 from fairwarning.store.postgres.address import Address
 from fairwarning.store.postgres.batch import encode_batch, number_from_one, read_answer
 from fairwarning.store.postgres.connection import ANSWER_WITHIN, DatabaseServer, PostgresConnection, Session
-from fairwarning.store.postgres.schema import check_schema, migrate, steps
+from fairwarning.store.postgres.schema import RELEASE_OF, check_schema, migrate, newer_database, steps
 from fairwarning.store.rows import (
     COLUMNS,
     ScopeReader,
@@ -275,7 +274,8 @@ class PostgresStore:
         )
         now, readable_from, *_ = rows[0]
         if readable_from > len(self._steps):
-            raise NewerDatabaseError(readable_from, len(self._steps))
+            release = await self._control.query(RELEASE_OF, readable_from)
+            raise newer_database(readable_from, len(self._steps), release)
         return Heartbeat(now, tuple(_member(row[2:]) for row in rows))
 
     async def leave(self, node: str) -> None:
