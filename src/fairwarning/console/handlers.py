@@ -71,9 +71,12 @@ class PageHandlers:
         async def handle(request: Request) -> ASGIApp:
             flash = unquote(request.cookies.get(self._sessions.flash_cookie, ""))
             page_request = self._page_request(request)
-            response = await self._context.control.look_up(
-                lambda: self._render(page.show, page_request, flash=flash)
-            )
+            try:
+                response = await self._context.control.look_up(
+                    lambda: self._render(page.show, page_request, flash=flash)
+                )
+            except FairWarningError as error:
+                return self._render_problem(page_request, error)
             if flash and isinstance(response, HTMLResponse):
                 response.delete_cookie(self._sessions.flash_cookie, path="/")
             return response
@@ -184,6 +187,15 @@ class PageHandlers:
         can_log_out = self._sessions.token_required
         page = layout.render_page(self._context, request, view, flash=flash, can_log_out=can_log_out)
         return HTMLResponse(page, status)
+
+    def _render_problem(self, request: PageRequest, error: FairWarningError) -> Response:
+        """Return a page that says why the page itself cannot be shown, and loads again if it may be later."""
+        status = _status(error)
+        values = {"retry_after": error.retry_after}
+        view = PageView(title=HTTPStatus(status).phrase, template="problem.html", values=values)
+        can_log_out = self._sessions.token_required
+        page = layout.render_page(self._context, request, view, problem=str(error), can_log_out=can_log_out)
+        return _with_retry(error, HTMLResponse(page, status))
 
     def _page_request(self, request: Request) -> PageRequest:
         return PageRequest(

@@ -27,6 +27,7 @@ from fairwarning.core.changes import (
     ScopeRemoved,
     TextChanged,
 )
+from fairwarning.core.errors import StorageError
 from fairwarning.core.history import (
     ActionNote,
     CommandRefused,
@@ -289,16 +290,25 @@ class JournalCache:
         self._changes: dict[ScopeId | None, CachedChanges] = {}
 
     async def event_changes(self, scope: ScopeId | None = None) -> Sequence[Entry]:
-        """Return the latest changes of events, of one scope or of all, in order."""
-        changes = self._changes.pop(scope, None) or await self._read_changes(scope)
+        """Return the latest changes of events, of one scope or of all, in order.
+
+        While the store cannot be read, these are the changes that were read before: pages go on to show the
+        pending events, which are in memory.
+        """
+        changes = self._changes.pop(scope, None)
+        try:
+            changes = changes or await self._read_changes(scope)
+            newest = await _newest(self._store)
+            while news := await self._store.journal(after=changes.upto, limit=CHUNK, scope=scope):
+                changes.add(news)
+            # Lines of other scopes up to here need not be searched again.
+            changes.upto = max(changes.upto, newest)
+        except StorageError:
+            if changes is None:
+                return ()
         self._changes[scope] = changes
         if len(self._changes) > MOST_SCOPES:
             del self._changes[next(iter(self._changes))]
-        newest = await _newest(self._store)
-        while news := await self._store.journal(after=changes.upto, limit=CHUNK, scope=scope):
-            changes.add(news)
-        # Lines of other scopes up to here need not be searched again.
-        changes.upto = max(changes.upto, newest)
         return tuple(changes.entries)
 
     async def excerpt(

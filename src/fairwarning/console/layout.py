@@ -50,10 +50,11 @@ def render_page(
     view: PageView,
     *,
     flash: str = "",
+    problem: str = "",
     can_log_out: bool = False,
 ) -> str:
-    """Return a view as a complete page, with its layout."""
-    parts = (*fragments(context, request), *view.fragments)
+    """Return a view as a complete page, with its layout; ``problem`` says why the page cannot be shown."""
+    parts = (*fragments(context, request, problem), *view.fragments)
     values = {
         **view.values,
         "title": view.title,

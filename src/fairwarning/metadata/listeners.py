@@ -32,6 +32,8 @@ from fairwarning.metadata.machine_numbers import MachineNumbers, Notes
 LOOPBACK = "127.0.0.1"
 #: The host of the shared listener, unless the plan names one.
 SHARED = "127.0.9.1"
+#: Where a client on this host reaches a listener on all addresses.
+_LOCAL = {"0.0.0.0": LOOPBACK, "::": "::1"}
 
 #: The longest path of a unix socket, in bytes.
 MAX_PATH_BYTES = 107
@@ -56,6 +58,8 @@ class ListenPlan:
     """Where to listen for machines; ``port`` 0 takes any free port, and opens no loopback addresses."""
 
     port: int = 8100
+    #: The address of the ports that belong to one machine.
+    host: str = LOOPBACK
     own: int = 200
     shared: tuple[tuple[str, int], ...] = ()
     addresses: Mapping[MachineRef, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -206,7 +210,7 @@ class Listeners:
 
     async def _open_own(self, machine: MachineRef, number: int, own: _OpenListener) -> None:
         base = self._plan.port
-        addresses = [(LOOPBACK, base + 1 + number if base else 0)]
+        addresses = [(self._plan.host, base + 1 + number if base else 0)]
         # Without a base, the port of the loopback address would differ from machine to machine.
         if sys.platform == "linux" and base:
             addresses.append((f"127.0.10.{number + 1}", base))
@@ -214,7 +218,7 @@ class Listeners:
             with named_in_errors(f"{host}:{port}"):
                 listener = await self._server.listen_tcp(host, port, lambda peer: machine)
             own.listeners.append(listener)
-            own.urls += (base_url(listener.address),)
+            own.urls += (base_url((_LOCAL.get(host, host), listener.address[1])),)
 
     async def _open_shared(self, host: str, port: int) -> None:
         with named_in_errors(address_text((host, port))):

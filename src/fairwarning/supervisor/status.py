@@ -89,7 +89,7 @@ class StatusApp:
     async def _metrics(self) -> Response:
         supervisor = self._supervisor
         families = await self._reports.metrics(supervisor.processes)
-        text = render_metrics((*_own_families(supervisor.places), *families))
+        text = render_metrics((*own_families(supervisor.places), *families))
         return Response(200, text.encode(), content_type=MEDIA_TYPE)
 
     async def _health(self, path: str) -> Response:
@@ -134,7 +134,8 @@ def _described(place: Place, answer: tuple[int, bytes] | None) -> dict[str, Json
         return {**described, "http_status": status}
 
 
-def _own_families(places: Sequence[Place]) -> tuple[MetricFamily, ...]:
+def own_families(places: Sequence[Place]) -> tuple[MetricFamily, ...]:
+    """Return the metrics of the supervisor itself."""
     states = [place.worker.state for place in places]
     counts = tuple(Sample(states.count(state), {"state": state.value}) for state in WorkerState)
     restarts = sum(place.restarts for place in places)

@@ -13,7 +13,7 @@ from fairwarning.console.page import CONSOLE, FormResult, Fragment, PageRequest,
 from fairwarning.console.templating import TemplateMacros
 from fairwarning.console.timeline import draw_timeline
 from fairwarning.core.changes import EventMilestone
-from fairwarning.core.errors import UnknownEventError, UnknownScopeError
+from fairwarning.core.errors import StorageError, UnknownEventError, UnknownScopeError
 from fairwarning.core.model import Event, EventId, EventStatus, Scope, ScopeId
 from fairwarning.engine.clock import ManualClock
 
@@ -166,9 +166,18 @@ def _back(request: PageRequest, event_id: EventId) -> str:
 
 async def _find_timeline(context: ConsoleContext, name: str) -> EventTimeline:
     event_id = EventId(name.upper())
-    entries = await context.engine.store.journal(event=event_id)
-    pending = (scope.events.get(event_id) for scope in context.engine.scopes().values())
-    timelines = event_timelines(entries, filter(None, pending))
+    pending = [
+        event
+        for scope in context.engine.scopes().values()
+        if (event := scope.events.get(event_id)) is not None
+    ]
+    try:
+        entries = await context.engine.store.journal(event=event_id)
+    except StorageError:
+        if not pending:
+            raise
+        entries = ()
+    timelines = event_timelines(entries, pending)
     if not timelines:
         raise UnknownEventError(EventId(name))
     return timelines[0]
