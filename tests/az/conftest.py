@@ -7,7 +7,7 @@ import pytest
 
 from tests.arm.live import Live, live
 from tests.az.tool import Az, Trap, login, trap
-from tests.environments import environment
+from tools.environments import environment
 
 FLEET = ("--scale-set", "web=2", "--scale-set", "pond=2", "--vm", "db", "--vm", "quiet", "--spot-vm", "batch")
 #: The one request that az sends elsewhere, in a new configuration: for a newer az. It gets no response.

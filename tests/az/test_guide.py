@@ -12,12 +12,13 @@ import pytest
 
 from tests.az.tool import PATIENCE, Trap, environment
 from tests.cli.server import FAIRWARNING, until
-from tests.guides import Page, shell, with_event
+from tests.guides import shell, with_event
 from tests.needs import lack
+from tests.pages import Page
 
 pytestmark = [pytest.mark.az, pytest.mark.timeout(600)]
 
-GUIDE = Page("use-az-cli.md")
+GUIDE = Page("docs/guides/use-az-cli.md")
 PORTS = (8080, 8101, 8443)
 OPERATOR = "http://127.0.0.1:8080"
 SERVER = "fairwarning up "
@@ -42,6 +43,7 @@ def free(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
+@pytest.mark.runs("docs/guides/use-az-cli.md")
 def test_the_guide_is_true_from_its_first_command_to_its_last(
     tmp_path: Path, programs: Path, proxy: Trap
 ) -> None:
@@ -50,14 +52,19 @@ def test_the_guide_is_true_from_its_first_command_to_its_last(
     first, *rest = GUIDE.commands()
     said: dict[str, str] = {}
 
-    with server(first, tmp_path / "ready"), shell(environment(tmp_path, programs, proxy, OPERATOR)) as user:
-        for command in rest:
-            said[command] = user.type(with_event(command, OPERATOR))
+    with (
+        first.running() as start,
+        server(start, tmp_path / "ready"),
+        shell(environment(tmp_path, programs, proxy, OPERATOR)) as user,
+    ):
+        for step in rest:
+            with step.running() as command:
+                said[command] = user.type(with_event(command, OPERATOR))
         program = tmp_path / "program.py"
-        program.write_text(GUIDE.blocks("python")[0])
+        program.write_text(GUIDE.code("python")[0])
         printed = user.type(f"{sys.executable} {program}")
 
-    assert first.startswith(SERVER)
+    assert start.startswith(SERVER)
     assert "myScaleSet_0" in said["fairwarning vms"]
     left = next(text for command, text in said.items() if command.startswith("az vmss list-instances"))
     assert re.findall(r"myScaleSet_\d", left) == ["myScaleSet_1"]

@@ -90,7 +90,8 @@ class Answers:
     def saw(self, guest: str, process: str, incarnation: int, *, cut_off: bool) -> None:
         """Record a document: with one process it never goes back, elsewhere for at most five seconds.
 
-        A node that is cut off from the database answers from memory; only the time after that counts.
+        A node that is cut off from the database, or has just stood still, answers from memory; only the time
+        after that counts.
         """
         now, before = time.monotonic(), self._seen.get(guest)
         if before is not None and before.process == process and incarnation < before.incarnation:

@@ -1,6 +1,7 @@
 """Nodes: processes of ``fairwarning serve`` on one PostgreSQL, each with a link and a clock of its own."""
 
 import asyncio
+import math
 import os
 import signal
 import subprocess
@@ -20,6 +21,9 @@ from tests.cluster.skewed_clock import SkewedClock
 
 #: How long a start may take, in seconds: other tests run at the same time.
 START = 30.0
+
+#: How long a node that stood still may take to read what the others wrote meanwhile, in seconds.
+CATCH_UP = 1.0
 
 #: The machines by full name, each with the source address of its guest.
 ADDRESSES: Mapping[str, str] = MappingProxyType(
@@ -80,6 +84,8 @@ class Node:
         self.clock = clock
         self.starts = 0
         self._folder = folder
+        #: Until when the node stands still, or reads what it missed meanwhile.
+        self._still_until = 0.0
         self._process: subprocess.Popen[bytes] | None = None
         port = free_port(3)
         self.operator = f"http://127.0.0.1:{port}"
@@ -102,8 +108,8 @@ class Node:
 
     @property
     def cut_off(self) -> bool:
-        """Whether the node cannot read what other nodes write."""
-        return self.link.state is not LinkState.UP
+        """Whether the node cannot read what other nodes write, or could not a moment ago."""
+        return self.link.state is not LinkState.UP or time.monotonic() < self._still_until
 
     @property
     def log(self) -> str:
@@ -144,11 +150,13 @@ class Node:
 
     def freeze(self) -> None:
         """Stop the process where it is."""
+        self._still_until = math.inf
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Let a stopped process go on."""
         self._signal(signal.SIGCONT)
+        self._still_until = time.monotonic() + CATCH_UP
 
     async def stop(self) -> None:
         """Ask the process to end."""

@@ -47,7 +47,7 @@ class ClusterNode(Protocol):
 
     @property
     def cut_off(self) -> bool:
-        """Whether the node cannot read what other nodes write."""
+        """Whether the node cannot read what other nodes write, or could not a moment ago."""
         ...
 
     @property

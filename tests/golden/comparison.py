@@ -12,9 +12,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from fairwarning import __version__
 from fairwarning.arm.context import SUBSCRIPTION, TENANT
 from fairwarning.core.document.render import Json
-from tests.fixtures.release import KEPT
+from tests.fixtures.release import FIRST
 
 FOLDER = Path(__file__).parent / "expected"
 
@@ -51,7 +52,7 @@ def _file_name(name: str) -> str:
 
 
 def normalized(text: str) -> str:
-    """Return a text without values that differ from run to run: ports, paths and new ids."""
+    """Return a text without values that differ from run to run or from release to release."""
     numbers: dict[str, int] = {}
 
     def replacement(match: re.Match[str]) -> str:
@@ -64,13 +65,15 @@ def normalized(text: str) -> str:
         return new_id if match[0] == match[0].lower() else new_id.upper()
 
     text = _CERTIFICATE.sub("CERTIFICATE", _DATA.sub("DATA", _PORT.sub("PORT", text)))
-    return _ID.sub(replacement, text.replace(platform.python_version(), "PYTHON")).rstrip("\n") + "\n"
+    for value, name in ((platform.python_version(), "PYTHON"), (__version__, "VERSION")):
+        text = text.replace(value, name)
+    return _ID.sub(replacement, text).rstrip("\n") + "\n"
 
 
 @cache
 def _known() -> frozenset[str]:
     """Return the ids in the data directory of release 0.1.0."""
-    kept = (KEPT / "fairwarning.db").read_bytes().decode("latin-1")
+    kept = (FIRST.folder / "fairwarning.db").read_bytes().decode("latin-1")
     known = {match[0] for match in _ID.finditer(kept)} | {SUBSCRIPTION, TENANT}
     return frozenset(known_id.replace("-", "").lower() for known_id in known)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.release import at_rest
+from tests.fixtures.release import FIRST
 from tests.golden.comparison import Golden
 from tests.running import Running, running
 
@@ -27,7 +27,7 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return at_rest(tmp_path)
+    return FIRST.at_rest(tmp_path)
 
 
 @pytest.fixture
@@ -40,5 +40,5 @@ def server(data: Path) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """The same server, shared by the tests of a file that change nothing."""
-    with running(at_rest(tmp_path_factory.mktemp("shared"))) as server:
+    with running(FIRST.at_rest(tmp_path_factory.mktemp("shared"))) as server:
         yield server

@@ -9,9 +9,11 @@ import pytest
 from fairwarning.cli import cli
 from fairwarning.cli.up import ready_document
 from tests.cli.server import NOWHERE, Done, call, until, up
-from tests.fixtures.release import HELD, HOLDING
+from tests.fixtures.release import FIRST
 from tests.golden.comparison import Golden, pretty
 from tests.running import Running
+
+HELD, HOLDING = FIRST.contents.held, FIRST.contents.holding
 
 RESTART = "8A08A939-56B1-F297-F2E8-1FF50EF5E4F2"
 

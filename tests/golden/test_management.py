@@ -5,7 +5,7 @@ from fairwarning.core.document.render import Json
 from tests.arm.cloud import resource, template
 from tests.arm.compute import VM, both, model, profile, scale_set
 from tests.arm.deploying import DEPLOYMENTS, VMSS, body
-from tests.fixtures.release import ENDED_OPERATION, OPERATIONS
+from tests.fixtures.release import FIRST
 from tests.golden.comparison import Golden, answer
 from tests.running import Running
 
@@ -114,12 +114,12 @@ def test_everything_that_management_clients_read(shared: Running, golden: Golden
 
 
 def test_how_far_operations_are(server: Running, golden: Golden) -> None:
-    name = OPERATIONS["deletion of doomed"]
+    name = FIRST.contents.operations["deletion of doomed"]
     paths = {"under way": operation(name), "monitored": operation(name, "&monitor=true")}
     texts = {what: answer(server.arm.get(path), *HEADERS) for what, path in paths.items()}
     server.fleet("POST", "/clock/advance", {"by": "20m"})
     texts |= {f"{what} and done": answer(server.arm.get(path), *HEADERS) for what, path in paths.items()}
-    texts["long done"] = answer(server.arm.get(operation(ENDED_OPERATION)), *HEADERS)
+    texts["long done"] = answer(server.arm.get(operation(FIRST.contents.ended_operation)), *HEADERS)
     texts["nobody knows"] = answer(server.arm.get(operation("none")), *HEADERS)
     texts["gone vm"] = answer(server.manage("GET", f"{LAB}/{VM}/doomed"), *HEADERS)
     texts["deployment"] = answer(server.manage("GET", f"{LAB}/{DEPLOYMENTS}/smaller"), *HEADERS)

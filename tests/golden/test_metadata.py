@@ -6,9 +6,11 @@ import httpx2
 
 from fairwarning.core.document.render import Json
 from fairwarning.core.document.versions import EVENT_VERSIONS, IMDS_VERSIONS, PREVIEW_VERSION
-from tests.fixtures.release import HELD, HOLDING
+from tests.fixtures.release import FIRST
 from tests.golden.comparison import Golden, answer, pretty
 from tests.running import EVENTS, NEWEST, Running
+
+HELD, HOLDING = FIRST.contents.held, FIRST.contents.holding
 
 #: A machine of every scope that has events.
 WARNED = (

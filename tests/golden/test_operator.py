@@ -8,9 +8,11 @@ from pathlib import Path
 from fairwarning.core.document.render import Json
 from fairwarning.operator.routes import ROUTES
 from fairwarning.store.sqlite import DATABASE
-from tests.fixtures.release import HELD, HOLDING
+from tests.fixtures.release import FIRST
 from tests.golden.comparison import Golden, answer, pretty
 from tests.running import Running
+
+HELD, HOLDING = FIRST.contents.held, FIRST.contents.holding
 
 #: A path for each GET route.
 READING = {

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.environments import environment
 from tests.needs import lack, need
 from tests.real.namespaces import ENDPOINT, Namespace, alone, fleet
 from tests.real.server import FAIRWARNING, Server, up
+from tools.environments import environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CACHE = Path(__file__).parents[1] / ".cache" / "environments"
+CACHE = (Path(__file__).parents[1] / ".cache" / "environments").resolve()
 
 
 def environment(requirements: Path) -> Path:

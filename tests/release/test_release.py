@@ -1,0 +1,171 @@
+"""``./dev release``: the same commit gives the same artefacts, wherever the checkout is."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fairwarning
+from tests.pages import Page
+from tools.environments import CACHE
+from tools.release import ReleaseError
+from tools.release.builders import BUILDERS
+from tools.release.programs import program
+
+ROOT = Path(__file__).parents[2]
+
+#: These need neither root nor programs of Debian.
+PLAIN = ("sdist", "wheel", "agent", "manuals", "completions", "sbom")
+
+#: Another user's shell: no rights for others on new and on checked out files, another time zone and language.
+ELSEWHERE = "umask 077 && chmod -R go= . && export TZ=Asia/Tokyo LC_ALL=POSIX"
+
+
+def checkout(folder: Path, *, of: Path = ROOT, branch: str = "HEAD") -> Path:
+    """Return a clone of a commit that shares the environments of this checkout."""
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", of, folder], check=True)
+    subprocess.run(["git", "checkout", "--quiet", branch], cwd=folder, check=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / CACHE.name).symlink_to(CACHE)
+    return folder
+
+
+def release(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a checkout, with the sources of that checkout."""
+    command = [sys.executable, "-m", "tools.release", *words]
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+    return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
+
+
+def run(checkout: Path, text: str) -> None:
+    """Type a command in a checkout."""
+    author = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+    environment = {**os.environ, **dict.fromkeys(author, "someone@example.org"), "GIT_PAGER": "cat"}
+    done = subprocess.run(
+        text,
+        shell=True,
+        cwd=checkout,
+        env=environment,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+def digests(dist: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # a busy machine takes minutes
+@pytest.mark.needs("git")
+def test_two_checkouts_of_one_commit_give_the_same_bytes(tmp_path: Path) -> None:
+    checkouts = [checkout(tmp_path / name) for name in ("here", "a folder with another name")]
+    words = " ".join(PLAIN)
+
+    run(checkouts[0], f"PYTHONPATH=src {sys.executable} -m tools.release {words}")
+    run(checkouts[1], f"{ELSEWHERE} && PYTHONPATH=src {sys.executable} -m tools.release {words}")
+
+    here, there = (digests(folder / "dist") for folder in checkouts)
+    assert len(here) == len(PLAIN)
+    assert here == there
+
+
+@pytest.mark.full
+@pytest.mark.needs("git", "root", "podman", "mmdebstrap", "strip")
+@pytest.mark.runs("docs/releasing.md")
+def test_the_page_leads_to_a_release_and_another_checkout_gives_the_same_bytes(tmp_path: Path) -> None:
+    first = checkout(tmp_path / "here")
+    for command in Page("docs/releasing.md").commands():
+        with command.running() as text:
+            # The version of the page may be released already.
+            run(first, text.replace("0.2.0", "9.0.0").replace("0.3.0", "9.1.0"))
+    second = checkout(tmp_path / "a folder with another name", of=first, branch="v9.0.0")
+
+    run(second, f"{ELSEWHERE} && ./dev release")
+
+    here, there = (digests(folder / "dist") for folder in (first, second))
+    assert here == there
+    manifest = json.loads((second / "dist" / "manifest.json").read_text())
+    listed = {entry["artefact"]: entry["sha256"] for entry in manifest["artefacts"]}
+    assert listed == {name: here[name] for name in here if name not in ("manifest.json", "SHA256SUMS")}
+    assert {entry["kind"] for entry in manifest["artefacts"]} == set(BUILDERS)
+    assert (manifest["version"], manifest["without"]) == ("9.0.0", [])
+    assert 'version__ = "9.1.0.dev0"' in (first / "src" / "fairwarning" / "__init__.py").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("git")
+def test_a_release_of_something_else_than_a_commit_is_refused(tmp_path: Path) -> None:
+    folder = checkout(tmp_path / "clone")
+    (folder / "notes.txt").touch()
+
+    done = release(folder)
+
+    assert done.returncode == 1
+    assert done.stderr == "release: commit or remove these changes first:\n?? notes.txt\n"
+    assert not (folder / "dist").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("git")
+def test_a_folder_with_other_files_is_not_emptied(tmp_path: Path) -> None:
+    folder = checkout(tmp_path / "clone")
+    (tmp_path / "thesis.txt").touch()
+
+    done = release(folder, "--dist", str(tmp_path))
+
+    assert done.returncode == 1
+    assert "is not part of a release; remove it, or choose another --dist" in done.stderr
+    assert (tmp_path / "thesis.txt").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("git")
+def test_a_closed_release_is_built_and_an_artefact_left_out_is_named(tmp_path: Path) -> None:
+    folder = checkout(tmp_path / "clone")
+    without = [word for name in BUILDERS if name not in ("agent", "manuals") for word in ("--without", name)]
+
+    closed = release(folder, "--close", "9.0.0")
+    run(folder, "git commit --all --message 'Release 9.0.0'")
+    done = release(folder, *without)
+
+    assert closed.stdout == (
+        "release: add the data of this release: .venv/bin/python -m tests.fixtures.write_release\n"
+        "release: review the changes, commit them, tag the commit v9.0.0, run ./dev release\n"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "rehearsal" not in done.stdout
+    manifest = json.loads((folder / "dist" / "manifest.json").read_text())
+    assert manifest["version"] == "9.0.0"
+    assert manifest["without"] == sorted(set(BUILDERS) - {"agent", "manuals"})
+    assert [entry["artefact"] for entry in manifest["artefacts"]] == [
+        "fairwarning-agent.pyz",
+        "fairwarning-9.0.0-manuals.tar.gz",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("git")
+def test_a_tag_that_names_another_version_is_refused(tmp_path: Path) -> None:
+    folder = checkout(tmp_path / "clone")
+    subprocess.run(["git", "tag", "v9.0.0"], cwd=folder, check=True)
+
+    done = release(folder)
+
+    assert done.returncode == 1
+    expected = f"release: the commit has the tag v9.0.0, but its version is {fairwarning.__version__}\n"
+    assert done.stderr == expected
+
+
+def test_a_missing_program_is_named_with_its_debian_package() -> None:
+    with pytest.raises(ReleaseError) as refusal:
+        program("podmann", "podman")
+
+    assert str(refusal.value) == "podmann was not found (Debian, Ubuntu: apt-get install podman)"

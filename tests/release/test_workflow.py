@@ -1,0 +1,82 @@
+"""The workflow of the forge runs ``./dev release``, and publishes what it built only for a tag."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.document.render import Json
+from tests.release.yaml_documents import Member, items, member, read_yaml
+from tools.release import ROOT
+
+FILE = ROOT / ".github" / "workflows" / "release.yml"
+RELEASE_TOOLS = sorted(Path(ROOT, "tools", "release").glob("*.py"))
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def workflow() -> Member:
+    (document,) = read_yaml(FILE.read_text())
+    return document
+
+
+def jobs(workflow: Member) -> dict[str, Json]:
+    found = member(workflow, "jobs")
+    assert isinstance(found, dict)
+    return found
+
+
+def commands(job: Json) -> list[str]:
+    return [str(step["run"]) for step in items(job, "steps") if "run" in step]
+
+
+def test_one_command_builds_and_publishing_jobs_build_nothing(workflow: Member) -> None:
+    *before, release = commands(jobs(workflow)["build"])
+    publish = {name: commands(job) for name, job in jobs(workflow).items() if name != "build"}
+
+    assert release == "./dev release"
+    assert [command.split()[0] for command in before] == ["apt-get", "git"]
+    words = {line.split()[0] for job in publish.values() for text in job for line in text.splitlines()}
+    assert words == {"(cd", "gh", "mkdir", "mv"}
+    assert "actions/checkout" not in str(publish)
+
+
+def test_only_a_tag_publishes(workflow: Member) -> None:
+    publish = [job for name, job in jobs(workflow).items() if name != "build"]
+
+    assert member(workflow, "on") == {"push": {"tags": ["v*"]}, "workflow_dispatch": None}
+    assert {member(job, "if") for job in publish} == {"startsWith(github.ref, 'refs/tags/v')"}
+
+
+def test_each_job_has_the_least_permissions_and_no_secret(workflow: Member) -> None:
+    permissions = {name: member(job, "permissions") for name, job in jobs(workflow).items()}
+
+    assert member(workflow, "permissions") == {}
+    assert permissions == {
+        "build": {"contents": "read"},
+        "publish-distributions": {"id-token": "write"},
+        "publish-files": {"contents": "write"},
+    }
+    assert "secrets." not in FILE.read_text()
+    assert member(items(jobs(workflow)["build"], "steps")[0], "with") == {"persist-credentials": False}
+
+
+def test_actions_are_pinned_by_their_full_version() -> None:
+    actions = re.findall(r"uses: (.*)", FILE.read_text())
+
+    assert len(actions) >= 5
+    assert [action for action in actions if not re.fullmatch(r"[\w/-]+@v\d+\.\d+\.\d+", action)] == []
+
+
+def test_the_job_installs_every_debian_package_that_a_builder_asks_for(workflow: Member) -> None:
+    asked = {
+        package
+        for path in RELEASE_TOOLS
+        for package in re.findall(r'\bprogram\("[^"]+", "([^"]+)"\)', path.read_text())
+    }
+
+    installed = commands(jobs(workflow)["build"])[0].split()
+
+    assert "python3" in asked
+    assert sorted(asked - set(installed)) == []
