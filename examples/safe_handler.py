@@ -55,7 +55,7 @@ class Handler:
             elif event["Resources"] == [self.name] and waits and self.done[key] == "drained":  # only our own
                 self.ask(EVENTS, json.dumps({"StartRequests": [{"EventId": key}]}).encode())
                 self.remember({**self.done, key: "approved"})
-        if self.done and not ours:  # not before, whatever duration was announced
+        if self.name and self.done and not ours:  # not before, whatever duration was announced
             for key in self.done:
                 self.act("back to work", RECOVER, key)
             self.remember({})

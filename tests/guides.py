@@ -1,45 +1,14 @@
-"""Guides: their commands and files, and a shell that runs the commands as a reader would."""
+"""A shell that runs the commands of guides as a reader would."""
 
 import json
-import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cli.server import LOOKS, call, until
 
-GUIDES = Path(__file__).parents[1] / "docs" / "guides"
 OVER = "that was it:"
-
-
-@dataclass(frozen=True)
-class Page:
-    """A guide, by its path below ``docs/guides``."""
-
-    path: str
-
-    @property
-    def text(self) -> str:
-        """The text of the page."""
-        return (GUIDES / self.path).read_text()
-
-    def blocks(self, language: str) -> list[str]:
-        """Return the blocks of code in a language."""
-        found: list[str] = re.findall(rf"^```{language}\n(.*?)^```", self.text, re.M | re.S)
-        return found
-
-    def commands(self) -> list[str]:
-        """Return the commands that the page tells a reader to type."""
-        return [
-            line[2:] for block in self.blocks("console") for line in block.splitlines() if line[:2] == "$ "
-        ]
-
-    def files(self) -> dict[str, str]:
-        """Return the files of the page by name: blocks after a line that ends with a name and a colon."""
-        found = re.findall(r"`([\w.-]+)`:\n\n```\w+\n(.*?)^```", self.text, re.M | re.S)
-        return dict(found)
 
 
 class Shell:

@@ -11,6 +11,8 @@ from tests.cli.server import Server, up
 
 expect.set_options(timeout=TIMEOUT)
 
+pytestmark = pytest.mark.slow
+
 #: The longest time for which the page may be blocked, in milliseconds.
 LONGEST = 200
 

@@ -2,25 +2,22 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, TypedDict
 
 import pytest
-from playwright.sync_api import Page
 from starlette.routing import Match, Route
 
 from fairwarning.console.app import FILES as STATIC
 from fairwarning.console.pages.routes import PAGES
-from fairwarning.core.document.render import Json
+from tests.browser.axe import FINE, violations
 from tests.browser.chromium import OpenTab
 from tests.browser.scene import FLEET, PAGE_PATHS, Scene, prepare_scene
 from tests.browser.screenshots import FOLDER, PHONE, SHOWN
 from tests.cli.server import Server, up
 
 HERE = Path(__file__).parent
-AXE = HERE / "axe.min.js"
 VENDORED = tomllib.loads((HERE / "VENDORED.toml").read_text())
 FILES = {file: known["sha256"] for entry in VENDORED.values() for file, known in entry["files"].items()}
 GUIDE = FOLDER.parent / "guides" / "console.md"
@@ -30,29 +27,6 @@ DOWNLOADS = {"/scopes/{name:path}/timeline.svg", "/history.csv", "/history.json"
 
 #: The largest size of a screenshot, and of all together.
 MOST_BYTES, MOST_BYTES_TOGETHER = 150_000, 2_000_000
-
-#: The severities of axe that fail the test.
-SEVERE = ("serious", "critical")
-
-RUN_AXE = """async (options) => (await axe.run({...options, resultTypes: ["violations"]})).violations.map(
-    ({id, impact, nodes}) => ({id, impact, where: nodes.map(({target}) => target.join(" "))}))"""
-
-Theme = Literal["light", "dark"]
-
-#: Themes differ only in colours, so the other rules run once.
-THEMES: Mapping[Theme, Json] = {"light": {}, "dark": {"runOnly": ["color-contrast", "link-in-text-block"]}}
-
-
-class Violation(TypedDict):
-    """A violation that axe reports."""
-
-    id: str
-    impact: str
-    where: list[str]
-
-
-#: The result for a page without problems.
-FINE: Mapping[Theme, list[Violation]] = {"light": [], "dark": []}
 
 
 @pytest.fixture(scope="module")
@@ -70,18 +44,7 @@ def server_with_token(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
         yield server
 
 
-def violations(page: Page) -> dict[Theme, list[Violation]]:
-    """Return the severe violations of a page, in each theme."""
-    # The pages' security policy forbids other scripts, so axe is evaluated from outside the page.
-    page.evaluate(AXE.read_text())
-    severe: dict[Theme, list[Violation]] = {}
-    for theme, options in THEMES.items():
-        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-        reported: list[Violation] = page.evaluate(RUN_AXE, options)
-        severe[theme] = [violation for violation in reported if violation["impact"] in SEVERE]
-    return severe
-
-
+@pytest.mark.slow
 def test_axe_finds_nothing_severe_in_light_or_dark(scene: Scene, open_tab: OpenTab) -> None:
     page, found = open_tab("about:blank"), {}
 
@@ -99,6 +62,7 @@ def test_the_dark_that_is_chosen_is_the_dark_of_the_system() -> None:
     assert system == chosen
 
 
+@pytest.mark.slow
 def test_no_page_is_wider_than_a_phone(scene: Scene, open_tab: OpenTab) -> None:
     page, widths = open_tab("about:blank", size=PHONE), {}
 
@@ -109,6 +73,7 @@ def test_no_page_is_wider_than_a_phone(scene: Scene, open_tab: OpenTab) -> None:
     assert {name: width for name, width in widths.items() if width > PHONE[0]} == {}
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_severe_on_the_login_page(server_with_token: Server, open_tab: OpenTab) -> None:
     page = open_tab(server_with_token.ready["operator"])
 
@@ -116,6 +81,7 @@ def test_axe_finds_nothing_severe_on_the_login_page(server_with_token: Server, o
     assert violations(page) == FINE
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_severe_on_an_error_page(scene: Scene, open_tab: OpenTab) -> None:
     page = open_tab(scene.address("/machines/nobody"), forgiven="status of 404")
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.check.sandboxed import skip_without_sandbox
+from tests.pages import Page
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "examples" / "README.md").read_text()
+PAGE = Page("examples/README.md")
 
 
 def run(command: str) -> "subprocess.Popen[str]":
@@ -27,21 +28,25 @@ def verdicts(output: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.rule("C-05", "C-06")
+@pytest.mark.runs("examples/README.md")
 def test_the_safe_example_is_safe_and_the_unsafe_one_is_not() -> None:
-    safe, unsafe = map(run, re.findall(r"^\$ (fairwarning check .*)$", PAGE, re.MULTILINE))
+    first, second = PAGE.commands()
 
-    passed, failed = safe.communicate(timeout=100)[0], unsafe.communicate(timeout=100)[0]
+    with first.running() as check_safe, second.running() as check_unsafe:
+        safe, unsafe = run(check_safe), run(check_unsafe)
+        passed, failed = safe.communicate(timeout=100)[0], unsafe.communicate(timeout=100)[0]
 
     skip_without_sandbox(passed)
-    (shown,) = re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (shown,) = PAGE.code("text")
     assert (safe.returncode, verdicts(passed)) == (0, ["drain-fails    safe", "other-machine  safe"])
     assert (unsafe.returncode, verdicts(failed)) == (1, verdicts(shown))
 
 
 def test_every_example_has_its_line_on_the_page() -> None:
-    listed = set(re.findall(r"^\| \[`(.*?)`\]", PAGE, re.MULTILINE))
+    listed = set(re.findall(r"^\| \[`(.*?)/?`\]", PAGE.text, re.MULTILINE))
+    examples = {path.name for path in (ROOT / "examples").iterdir()}
 
-    assert listed == {path.name for path in (ROOT / "examples").iterdir() if path.suffix in {".py", ".toml"}}
+    assert listed == examples - {"README.md", "scenarios", "__pycache__"}
 
 
 @pytest.mark.parametrize("name", ["safe_handler.py", "unsafe_handler.py"])

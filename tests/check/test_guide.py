@@ -13,11 +13,12 @@ import pytest
 from fairwarning.check.scenario import parse_scenario
 from tests.check.reference import tables
 from tests.check.sandboxed import skip_without_sandbox
+from tests.pages import Page
 
 ROOT = Path(__file__).parents[2]
-GUIDE = (ROOT / "docs" / "guides" / "check-your-handler.md").read_text()
-COMMANDS = re.findall(r"^\$ (fairwarning .*)$", GUIDE, re.MULTILINE)
-AGENT, SCENARIO = re.findall(r"^```toml\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+PAGE = Page("docs/guides/check-your-handler.md")
+GUIDE = PAGE.text
+AGENT, SCENARIO = PAGE.code("toml")
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -37,27 +38,30 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def whole_suite(command: str) -> bool:
-    return "--quick" in command
+@pytest.mark.slow
+@pytest.mark.runs("docs/guides/check-your-handler.md", "--list", "--show", "preempt")
+def test_the_quick_commands_of_the_guide_work(tmp_path: Path) -> None:
+    for number, command in enumerate(PAGE.commands("--list", "--show", "preempt")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with command.running() as text:
+            done = run(text, folder)
+            assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if not whole_suite(command)])
-def test_a_command_of_the_guide_works(command: str, tmp_path: Path) -> None:
-    done = run(command, tmp_path)
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.runs("docs/guides/check-your-handler.md", "--quick")
+def test_our_own_agent_passes_the_whole_suite(tmp_path: Path) -> None:
+    (command,) = PAGE.commands("--quick")
+
+    with command.running() as text:
+        done = run(text, tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_our_own_agent_passes_the_whole_suite(tmp_path: Path) -> None:
-    (command,) = filter(whole_suite, COMMANDS)
-
-    done = run(command, tmp_path)
-
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_the_step_of_a_build_works(tmp_path: Path) -> None:
     (command,) = re.findall(r"^  - run: (.*)$", GUIDE, re.MULTILINE)
     handler = tmp_path / "my-handler"

@@ -7,23 +7,28 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+from click.testing import CliRunner
 
-from tests.cli.server import FAIRWARNING, Server, call
+from fairwarning.cli import cli
+from tests.cli.server import FAIRWARNING, NOWHERE, Server, call
 
 SHELLS = ("bash", "zsh", "fish")
 
 
-def offered(*words: str, url: str = "http://127.0.0.1:1") -> list[str]:
-    """Return what is offered for the last word of a command line, as bash asks for it."""
-    environment = {
-        **os.environ,
+def question(*words: str, url: str = NOWHERE) -> dict[str, str]:
+    """Return the variables with which bash asks what to offer for the last word of a command line."""
+    return {
         "_FAIRWARNING_COMPLETE": "bash_complete",
         "COMP_WORDS": " ".join(("fairwarning", *words)),
         "COMP_CWORD": str(len(words)),
         "FAIRWARNING_URL": url,
     }
-    done = subprocess.run(FAIRWARNING, env=environment, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
+
+
+def offered(*words: str, url: str = NOWHERE) -> list[str]:
+    """Return what is offered, by a command in this process: quicker, and with the same outcome."""
+    done = CliRunner().invoke(cli, env=question(*words, url=url), prog_name="fairwarning")
+    assert (done.exit_code, done.stderr) == (0, "")
     return [line.partition(",")[2] for line in done.stdout.split()]
 
 
@@ -51,6 +56,14 @@ def test_bash_accepts_its_script() -> None:
 
 def test_an_unknown_shell_is_a_usage_error() -> None:
     assert call("completion", "tcsh").code == 2
+
+
+def test_a_new_process_offers_commands() -> None:
+    environment = os.environ | question("ro")
+
+    done = subprocess.run(FAIRWARNING, env=environment, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "plain,rollout\n", "")
 
 
 def test_commands_and_options_are_offered() -> None:

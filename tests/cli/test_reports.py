@@ -1,7 +1,6 @@
 """``complete`` and ``fail``, and the guide to them."""
 
 import json
-import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.server import Server, call, up
+from tests.pages import ROOT, Page
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "use-your-own-tools.md"
-COMMANDS = re.findall(r"^\$ fairwarning (.*)$", GUIDE.read_text(), re.MULTILINE)
+GUIDE = Page("docs/guides/use-your-own-tools.md")
 
 
 @pytest.fixture(scope="module")
@@ -21,21 +20,25 @@ def external(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.runs("docs/guides/use-your-own-tools.md")
 def test_the_commands_of_the_guide_work_as_they_stand(tmp_path: Path) -> None:
-    start, cause, *reports = COMMANDS
-    _, *words = shlex.split(start.replace("--data fleet", f"--data {tmp_path / 'fleet'}"))
+    start, cause, *reports = GUIDE.commands()
 
+    with start.running() as command:
+        _, _, *words = shlex.split(command.replace("--data fleet", f"--data {tmp_path / 'fleet'}"))
     with up(tmp_path, "--no-arm", *words) as server:
-        (event,) = server.cause(*shlex.split(cause)[1:])
+        with cause.running() as command:
+            (event,) = server.cause(*shlex.split(command)[2:])
         for report in reports:
-            server.tell(*shlex.split(report.replace("4967C", event["id"][:8])))
+            with report.running() as command:
+                server.tell(*shlex.split(command.replace("4967C", event["id"][:8]))[1:])
         kinds = [row["kind"] for row in server.history()]
 
     assert kinds == ["scheduled", "approved", "started", "failed", "finished"]
 
 
 def test_the_readme_leads_to_the_guide() -> None:
-    assert "(docs/guides/use-your-own-tools.md)" in (GUIDE.parents[2] / "README.md").read_text()
+    assert "(docs/guides/use-your-own-tools.md)" in (ROOT / "README.md").read_text()
 
 
 def test_a_report_prints_the_event_as_it_is_afterwards(external: Server) -> None:

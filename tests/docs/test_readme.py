@@ -9,7 +9,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -18,6 +18,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.needs import lack
+from tests.pages import Command, Page
 
 ROOT = Path(__file__).parents[2]
 PORTS = (8080, 8101, 8443)
@@ -32,8 +33,22 @@ ENDLESS = ("./dev up", "python3 examples/safe_handler.py")
 class Step:
     """A command of the README, and the output that the README shows for it."""
 
-    command: str
+    command: Command
     output: str
+
+    @property
+    def text(self) -> str:
+        """The command as a reader types it."""
+        return self.command.text
+
+    @contextmanager
+    def running(self) -> Iterator[str]:
+        """Yield the text to run, for this command and for the same command on the front page of the site."""
+        with ExitStack() as stack:
+            for command in (self.command, *Page("docs/index.md").commands()):
+                if command.text == self.text:
+                    stack.enter_context(command.running())
+            yield self.text
 
     def printed(self, text: str) -> bool:
         """Whether the README shows ``text``; three dots stand for anything."""
@@ -41,9 +56,9 @@ class Step:
 
 
 def steps() -> list[Step]:
-    blocks = re.findall(r"^```console\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    commands = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks), re.MULTILINE)
-    return [Step(command, output) for command, output in commands]
+    page = Page("README.md")
+    outputs = re.findall(r"^\$ .*\n((?:(?!\$ ).*\n)*)", "".join(page.code("console")), re.MULTILINE)
+    return [Step(command, output) for command, output in zip(page.commands(), outputs, strict=True)]
 
 
 def environment() -> dict[str, str]:
@@ -139,32 +154,35 @@ def wait_for_history(kind: str, machine: str) -> None:
 
 
 @pytest.mark.needs("curl")
+@pytest.mark.runs("README.md")
+@pytest.mark.runs("docs/index.md")
 def test_the_readme_is_true_from_its_first_command_to_its_last(tmp_path: Path) -> None:
     if taken := [port for port in PORTS if not free(port)]:
         lack(f"something listens on {taken}; the README's session needs its default ports")
 
     with running_commands() as running:
         for number, step in enumerate(steps()):
-            if step.command.startswith(ENDLESS):
-                running[step.command] = Running(step.command, tmp_path / f"{number}.log")
-            else:
-                assert step.printed(run(step.command))
-            if step.command == "./dev up":
-                running[step.command].wait_for("Ctrl-C")
+            with step.running() as command:
+                if command.startswith(ENDLESS):
+                    running[command] = Running(command, tmp_path / f"{number}.log")
+                else:
+                    assert step.printed(run(command))
+            if command == "./dev up":
+                running[command].wait_for("Ctrl-C")
             if '"EventType":"Reboot"' in step.output:
                 run(running["./dev up"].wait_for(r"^curl .*StartRequests.*$"))
                 wait_for_history("finished", "web_0")
-            if step.command == "./dev cause restart web_1":
+            if command == "./dev cause restart web_1":
                 wait_for_history("approved", "web_1")
         assert running["./dev up"].stop() == 0
 
 
 def test_the_readme_shows_the_output_of_its_polls() -> None:
-    polls = [step for step in steps() if "/metadata/scheduledevents" in step.command]
+    polls = [step for step in steps() if "/metadata/scheduledevents" in step.text]
 
     assert [bool(step.output) for step in polls] == [True, True]
 
 
 def test_the_readme_has_commands_to_run() -> None:
     assert len(steps()) >= 10
-    assert {"./dev demo", "./dev up"} <= {step.command for step in steps()}
+    assert {"./dev demo", "./dev up"} <= {step.text for step in steps()}

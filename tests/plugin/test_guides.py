@@ -12,10 +12,11 @@ from click.testing import CliRunner
 
 from fairwarning.cli import cli
 from fairwarning.testing import Fleet
+from tests.pages import Page
 from tests.plugin.projects import GUIDE, guide_files, run, write
 
 ROOT = Path(__file__).parents[2]
-ELSEWHERE = (GUIDE.parent / "macos-and-windows.md").read_text()
+ELSEWHERE = Page("docs/guides/macos-and-windows.md")
 
 
 def test_the_files_of_the_guide_pass(tmp_path: Path) -> None:
@@ -43,18 +44,20 @@ def test_the_guide_names_every_call() -> None:
 
 @pytest.mark.fairwarning(scale_set=1)
 @pytest.mark.needs("curl")
+@pytest.mark.runs("docs/guides/macos-and-windows.md")
 def test_the_proxy_line_is_answered(fairwarning: Fleet) -> None:
-    (line,) = re.findall(r"^\$ (http_proxy=.*)$", ELSEWHERE, re.MULTILINE)
-    here = line.replace("http://127.0.0.1:8101", fairwarning.endpoint("web_0"))
+    (command,) = ELSEWHERE.commands()
 
-    done = subprocess.run(here, shell=True, text=True, capture_output=True, timeout=30)
+    with command.running() as line:
+        here = line.replace("http://127.0.0.1:8101", fairwarning.endpoint("web_0"))
+        done = subprocess.run(here, shell=True, text=True, capture_output=True, timeout=30)
 
     assert done.stdout == '{"DocumentIncarnation":1,"Events":[]}', done.stderr
 
 
 @pytest.mark.slow
 def test_the_server_of_the_compose_network_takes_its_options() -> None:
-    (words,) = re.findall(r"fairwarning (up .*?)\"", ELSEWHERE, re.DOTALL)
+    (words,) = re.findall(r"fairwarning (up .*?)\"", ELSEWHERE.text, re.DOTALL)
 
     # This address does not exist here; all options before it were accepted.
     done = CliRunner().invoke(cli, [*shlex.split(words), "--port-base", "0"])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.troubleshooting import assert_quoted
 from tests.sandbox.programs import ASYNCIO, CURL, VM, Exec, present
 
 NO_NAMESPACES = "this machine does not allow user and network namespaces: Operation not permitted"
@@ -50,6 +51,7 @@ def test_without_seccomp_the_default_mode_explains_itself(unchecked_exec: Exec) 
         "hint: --isolate may work: it needs user namespaces instead",
     ]
     assert lines[2].startswith("hint: make the program connect to http://127.0.0.1:")
+    assert_quoted("The machine does not allow the sandbox", done.stderr)
 
 
 def test_exec_inside_exec_explains_itself(redirecting: Exec) -> None:

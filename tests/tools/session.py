@@ -8,11 +8,10 @@ from pathlib import Path
 from tests.az.tool import environment as shell_variables
 from tests.az.tool import trap
 from tests.cli.server import Row, up
-from tests.environments import environment
-from tests.guides import Page, shell, with_event
+from tests.guides import shell, with_event
+from tests.pages import Page
+from tools.environments import environment
 
-#: Commands that install the tool; the tests install pinned versions instead.
-INSTALLS = ("pip install", "npm install", "-m venv", "export PATH=")
 SERVER = "fairwarning up "
 HERE = Path(__file__).parent
 
@@ -43,19 +42,21 @@ def follow(page: Page, home: Path, programs: Path, replaced: Mapping[str, str] |
     """Run the commands of a page in order, each of which must succeed; nothing may leave this machine."""
     for name, text in page.files().items():
         (home / name).write_text(text)
-    commands = [line for line in page.commands() if not any(words in line for words in INSTALLS)]
-    (start,) = (line for line in commands if line.startswith(SERVER))
+    start, *commands = page.commands()
     printed: list[tuple[str, str]] = []
-    with trap() as proxy, up(home, *start.removeprefix(SERVER).split()) as server:
+    with (
+        trap() as proxy,
+        start.running() as first,
+        up(home, *first.removeprefix(SERVER).split()) as server,
+    ):
         operator = server.ready["operator"]
         with shell(shell_variables(home, programs, proxy, operator), home) as user:
-            for command in commands:
-                if command == start:
-                    continue
-                for words, others in (replaced or {}).items():
-                    command = command.replace(words, others)
+            for step in commands:
                 try:
-                    printed.append((command, user.type(with_event(command, operator))))
+                    with step.running() as command:
+                        for words, others in (replaced or {}).items():
+                            command = command.replace(words, others)
+                        printed.append((command, user.type(with_event(command, operator))))
                 except AssertionError as problem:
                     so_far = "\n".join(f"$ {line}\n{text}" for line, text in printed)
                     raise AssertionError(f"{so_far}\n{problem}\n{user.type('true')}") from problem

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.environments import CACHE, environment
-from tests.guides import Page
+from tests.pages import Page
 from tests.tools.session import HERE, follow, programs
+from tools.environments import CACHE, environment
 
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
@@ -34,8 +34,16 @@ def modules() -> Path:
     return home / "node_modules"
 
 
+@pytest.mark.runs("docs/guides/tools/README.md")
+def test_curl(tmp_path: Path) -> None:
+    session = follow(Page("docs/guides/tools/README.md"), tmp_path, tmp_path)
+
+    assert session.output("curl").startswith('{"name":"fairwarning"')
+
+
+@pytest.mark.runs("docs/guides/tools/libcloud.md")
 def test_libcloud(tmp_path: Path) -> None:
-    session = follow(Page("tools/libcloud.md"), tmp_path, programs("libcloud"))
+    session = follow(Page("docs/guides/tools/libcloud.md"), tmp_path, programs("libcloud"))
 
     lists = [text.splitlines() for command, text in session.printed if command.endswith("list")]
     assert set(lists[0]) == {f"{name} running" for name in ("app-0", "app-1", "app-2", "batch", "db")}
@@ -44,10 +52,11 @@ def test_libcloud(tmp_path: Path) -> None:
     assert "batch" not in session.machines
 
 
+@pytest.mark.runs("docs/guides/tools/javascript.md")
 def test_the_sdk_for_javascript(tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(modules())
 
-    session = follow(Page("tools/javascript.md"), tmp_path, programs("node"))
+    session = follow(Page("docs/guides/tools/javascript.md"), tmp_path, programs("node"))
 
     assert "db westeurope" in session.output("mjs list")
     assert session.steps("scheduled") == [("Terminate", "management:dev", ["web_0"])]
@@ -55,8 +64,9 @@ def test_the_sdk_for_javascript(tmp_path: Path) -> None:
     assert session.output("node sets.mjs") == "web"
 
 
+@pytest.mark.runs("docs/guides/tools/ansible.md")
 def test_ansible(tmp_path: Path) -> None:
-    session = follow(Page("tools/ansible.md"), tmp_path, programs("ansible"))
+    session = follow(Page("docs/guides/tools/ansible.md"), tmp_path, programs("ansible"))
 
     first, second = (text for command, text in session.printed if command.endswith("fleet.yml"))
     assert "ok=4    changed=4 " in first
@@ -70,8 +80,11 @@ def test_ansible(tmp_path: Path) -> None:
     assert not {"cart_0", "cart_1", "till"} & set(session.machines)
 
 
+@pytest.mark.runs("docs/guides/tools/az.md")
 def test_a_script_that_logs_az_in(tmp_path: Path) -> None:
-    session = follow(Page("tools/az.md"), tmp_path, environment(HERE.parent / "az" / "clients.txt"))
+    programs = environment(HERE.parent / "az" / "clients.txt")
+
+    session = follow(Page("docs/guides/tools/az.md"), tmp_path, programs)
 
     assert session.steps("scheduled") == [("Reboot", "management:dev", ["db"])]
     assert session.steps("finished") == [("Reboot", "platform", ["db"])]

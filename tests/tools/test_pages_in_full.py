@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.guides import Page
+from tests.pages import Page
 from tests.tools.session import follow, programs
 
 # The first run on a machine installs the tools.
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600), pytest.mark.needs("curl")]
 
 
+@pytest.mark.runs("docs/guides/tools/cloud-custodian.md")
 def test_cloud_custodian(tmp_path: Path) -> None:
-    session = follow(Page("tools/cloud-custodian.md"), tmp_path, programs("custodian"))
+    session = follow(Page("docs/guides/tools/cloud-custodian.md"), tmp_path, programs("custodian"))
 
     def found(policy: str) -> list[str]:
         return [
@@ -27,6 +28,7 @@ def test_cloud_custodian(tmp_path: Path) -> None:
     assert session.steps("scheduled") == [("Reboot", "management:dev", ["db"])]
 
 
+@pytest.mark.runs("docs/guides/tools/older-python-sdks.md")
 @pytest.mark.parametrize(
     ("version", "program"),
     [
@@ -37,7 +39,7 @@ def test_cloud_custodian(tmp_path: Path) -> None:
     ],
 )
 def test_earlier_sdks_for_python(tmp_path: Path, version: str, program: str) -> None:
-    page = Page("tools/older-python-sdks.md")
+    page = Page("docs/guides/tools/older-python-sdks.md")
 
     session = follow(page, tmp_path, programs(f"sdk-{version}"), {"restart.py": program})
 
