@@ -11,6 +11,7 @@ from hypothesis import settings
 from tests.counting import Counting
 from tests.needs import need
 from tests.order import LongestFirst
+from tests.pages import CommandsAreRun
 
 RULES = Path(__file__).parent.parent / "docs" / "rules.md"
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -25,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # a worker of pytest-xdist runs only some of the tests
         config.pluginmanager.register(Counting())
     config.pluginmanager.register(LongestFirst())
+    config.pluginmanager.register(CommandsAreRun())
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -43,8 +43,15 @@ NOBODY = 65534
 SHORT = Path("/tmp")
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
-#: Durability costs time and is of no use to a test.
-FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=on", "max_connections=200")
+#: Durability costs time and is of no use to a test. A server that is killed leaves its shared memory behind:
+#: it belongs into the server's own directory.
+SETTINGS = (
+    "fsync=off",
+    "full_page_writes=off",
+    "synchronous_commit=on",
+    "max_connections=200",
+    "dynamic_shared_memory_type=mmap",
+)
 
 #: Runs a server until there is a line in standard input, or until standard input ends because the process
 #: that holds its other end has died: then the directory is removed, too.
@@ -108,7 +115,7 @@ class Server:
 
     def start(self, *settings: str) -> None:
         """Start the server and wait until it answers."""
-        options = [f"-c{one}" for one in (*FAST, "listen_addresses=", *settings)]
+        options = [f"-c{one}" for one in (*SETTINGS, "listen_addresses=", *settings)]
         server = [str(self.programs / "postgres"), "-D", str(self.data), "-k", str(self.directory), *options]
         user = _user()
         self.process = subprocess.Popen(

@@ -46,6 +46,7 @@ def up_settings(
         keep_history_size=None,
         ready_file=None,
         port_base=0,
+        machine_host="127.0.0.1",
         operator=None,
         arm=None,
         arm_names=False,
