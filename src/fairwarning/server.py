@@ -348,6 +348,7 @@ class FleetServer:
             return AddressedListeners(server, settings.listen, settings.sockets, guests, engine.has_machine)
         plan = ListenPlan(
             port=settings.metadata_port,
+            host=settings.machine_host,
             shared=settings.listen,
             addresses=machine_addresses(engine, settings.addresses),
             sockets=settings.sockets,

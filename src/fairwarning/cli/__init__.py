@@ -94,9 +94,10 @@ def cli() -> None:
 
     \b
     Environment:
-      FAIRWARNING_URL     address of the server  [default: http://127.0.0.1:8080]
-      FAIRWARNING_TOKEN   token of the server, if it requires one
-      FAIRWARNING_CA      file with the authority that signed the server's certificate
+      FAIRWARNING_URL         address of the server  [default: http://127.0.0.1:8080]
+      FAIRWARNING_TOKEN       token of the server, if it requires one
+      FAIRWARNING_TOKEN_FILE  file with the token, instead of FAIRWARNING_TOKEN
+      FAIRWARNING_CA          file with the authority that signed the server's certificate
 
     \b
     Exit codes:

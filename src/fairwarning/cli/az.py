@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from fairwarning import config
-from fairwarning.cli.client import OperatorRefusalError, connect, decode
+from fairwarning.cli.client import OperatorRefusalError, connect, decode, server_token
 from fairwarning.cli.output import FailureError, print_note
 from fairwarning.config import PROGRAM
 
@@ -86,7 +86,7 @@ def az_login() -> None:
     ]
     # All users can read the command line of a process; only its owner can read this file.
     with tempfile.NamedTemporaryFile("w", dir=variables["AZURE_CONFIG_DIR"]) as secret:
-        secret.write(config.server_token() or ANY_SECRET)
+        secret.write(server_token() or ANY_SECRET)
         secret.flush()
         _must([az, *login, f"--password=@{secret.name}"], variables)
     print_note(f"az is logged in to {server.arm}")
@@ -123,7 +123,7 @@ def environment(server: ManagementInfo) -> dict[str, str]:
 def proxied_environment(server: ManagementInfo, proxy: str) -> dict[str, str]:
     """Return the variables of a program that has Azure's names built in: proxy, certificates and login."""
     variables = environment(server)
-    secret = config.server_token() or ANY_SECRET
+    secret = server_token() or ANY_SECRET
     return {
         **variables,
         "CURL_CA_BUNDLE": variables["SSL_CERT_FILE"],

@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 
 import click
 
-from fairwarning import config
+from fairwarning import __version__, config
 from fairwarning.cli.output import FailureError, UnreachableError, print_note
 from fairwarning.config import PROGRAM
 from fairwarning.core.document.render import Json
+from fairwarning.core.errors import FairWarningError
 
 if TYPE_CHECKING:
     import ssl
@@ -228,7 +229,9 @@ class OperatorClient:
         self.url = url
         self._trust: ssl.SSLContext | bool = True if trust is None else trust
         self._timeout = timeout
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._headers = {"User-Agent": f"fairwarning/{__version__}"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
         self._stack = ExitStack()
 
     @cached_property
@@ -342,7 +345,7 @@ def open_client(timeout: float | None = None) -> OperatorClient:
     """Return a client of the server that the environment names; the caller closes it."""
     import httpx2
 
-    url, token = config.server_url(), config.server_token()
+    url, token = config.server_url(), server_token()
     if token is not None and not config.is_token(token):
         raise click.UsageError("FAIRWARNING_TOKEN is not a token: it must be printable ASCII characters")
     if "@" in url:  # not printed: it may contain a password
@@ -354,6 +357,14 @@ def open_client(timeout: float | None = None) -> OperatorClient:
         expected = f"(expected e.g. {config.DEFAULT_URL})"
         raise click.UsageError(f"FAIRWARNING_URL is not a URL: {url!r} {expected}") from error
     return OperatorClient(url, token, timeout, _trust(config.server_ca()))
+
+
+def server_token() -> str | None:
+    """Return the token that the environment has, or the token of the file that it names."""
+    try:
+        return config.server_token()
+    except FairWarningError as problem:
+        raise click.UsageError(f"FAIRWARNING_TOKEN_FILE: {problem}") from problem
 
 
 def _trust(path: str | None) -> "ssl.SSLContext | None":

@@ -162,6 +162,7 @@ DURATION = ParsedType("duration", "duration", _DURATIONS, _duration)
 #: A duration that is checked here and sent to the server as it was written.
 DURATION_TEXT = ParsedType("duration", "duration", _DURATIONS, _duration_text)
 COUNTED = ParsedType("name=count", "name and count", "e.g. web=3", _counted)
+HOST = ParsedType("host", "address", "e.g. 127.0.0.1, 0.0.0.0", lambda text: str(ip_address(text)))
 HOST_PORT = ParsedType("host:port", "address", "e.g. 127.0.0.1:8080", _host_port)
 ADDRESS = ParsedType("machine=address", "machine and address", "e.g. web_0=10.0.0.4", _machine_address)
 ENDPOINT = ParsedType("url", "URL", "e.g. http://169.254.169.254", _endpoint)

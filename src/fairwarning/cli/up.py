@@ -24,6 +24,7 @@ from fairwarning.cli.options import (
     ADDRESS,
     COUNTED,
     DURATION,
+    HOST,
     HOST_PORT,
     REPLAY,
     SIZE,
@@ -151,6 +152,15 @@ _READABLE = click.Path(path_type=Path, dir_okay=False, exists=True)
     "--port-base",
     type=click.IntRange(0, 64000),
     help="Ports: operator N, machines from N+1, management N+443; 0 takes any free ports.",
+)
+@click.option(
+    "--machine-host",
+    type=HOST,
+    default="127.0.0.1",
+    envvar=config.MACHINE_HOST_VARIABLE,
+    show_default=True,
+    show_envvar=True,
+    help="Address of the machines' ports; who reaches a port is that machine.",
 )
 @click.option("--operator", type=HOST_PORT, help="Address of the operator API.  [default: 127.0.0.1:8080]")
 @click.option("--arm", type=HOST_PORT, help="Address of the management API.  [default: 127.0.0.1:8443]")

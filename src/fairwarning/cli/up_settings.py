@@ -62,6 +62,7 @@ class UpOptions(FleetOptions):
     keep_history_size: int | None
     ready_file: Path | None
     port_base: int | None
+    machine_host: str
     operator: tuple[str, int] | None
     arm: tuple[str, int] | None
     arm_names: bool
@@ -107,6 +108,7 @@ def settings(options: UpOptions) -> Settings:
         driver=options["driver"],
         data=options["data"],
         port_base=options["port_base"],
+        machine_host=options["machine_host"],
         operator=options["operator"],
         arm=None if options["no_arm"] else options["arm"] or arm_address(options["port_base"]),
         arm_names=BUILT_IN_HOSTS if options["arm_names"] else (),
