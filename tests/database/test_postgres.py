@@ -181,7 +181,7 @@ def test_a_pruned_journal_is_restored_with_its_mark(dsn: str, tmp_path: Path) ->
     mark = asyncio.run(prune())
     back_up(PostgresDatabase(dsn), tmp_path / "backup", clock=ManualClock(NOON))
     database = PostgresDatabase(empty_database())
-    restore(database, tmp_path / "backup")
+    restore(database, tmp_path / "backup", clock=ManualClock(NOON))
 
     report = check_database(database)
     assert mark == 30

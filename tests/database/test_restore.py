@@ -149,7 +149,7 @@ def test_a_directory_in_which_nothing_was_stored_is_empty(backup: Path, tmp_path
         await (await SqliteStore.open(tmp_path)).close()
 
     asyncio.run(create())
-    restore(DataDirectory(tmp_path), backup)
+    restore(DataDirectory(tmp_path), backup, clock=ManualClock(NOON + DAY))
 
     assert len(asyncio.run(read(tmp_path)).snapshot.scopes) == 2
 
