@@ -29,7 +29,13 @@ def test_an_agent_that_is_killed_in_a_hook_prepares_again(
     server: Server, tmp_path: Path, stack: ExitStack
 ) -> None:
     go = tmp_path / "go"
-    killed = guest(server, tmp_path, "killed", stack, after=f"; while [ ! -e {go} ]; do sleep 0.05; done")
+    killed = guest(
+        server,
+        tmp_path,
+        "killed",
+        stack,
+        after=f"; for i in $(seq 1200); do [ -e {go} ] && break; sleep 0.05; done",
+    )
     killed.run()
     (event,) = server.cause("restart", "killed")
     until(lambda: killed.did(event) == ["prepare"], "the hook runs")
@@ -117,7 +123,7 @@ def test_maintenance_that_is_cancelled(server: Server, tmp_path: Path, stack: Ex
 def test_a_drain_that_fails_is_left_to_its_time(server: Server, tmp_path: Path, stack: ExitStack) -> None:
     failing = guest(server, tmp_path, "failing", stack, after="; exit 1")
     failing.run()
-    (event,) = server.cause("restart", "failing", "--notice", "60s")  # three seconds at this speed
+    (event,) = server.cause("restart", "failing", "--notice", "240s")  # twelve seconds at this speed
 
     failing.recovered(event)
 
@@ -175,7 +181,9 @@ def test_neighbours_agree_before_one_of_them_speaks_for_all(
     both: list[Guest] = []
     for name in names:
         extra = f'listen = "127.0.0.1:{ports[name]}"\ncoordination = "peers"\n[agent.peers]\n{peers}'
-        wait = f"; while [ ! -e {go} ]; do sleep 0.05; done" if name == "app-10" else ""
+        wait = (
+            f"; for i in $(seq 1200); do [ -e {go} ] && break; sleep 0.05; done" if name == "app-10" else ""
+        )
         both.append(guest(server, tmp_path, name, stack, extra=extra, after=wait))
         both[-1].run()
 

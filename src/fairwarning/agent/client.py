@@ -254,7 +254,7 @@ class MetadataClient:
                 return self._receive(connection.getresponse())
         except (OSError, HTTPException) as problem:
             raise UnavailableError(
-                f"{self._base.netloc} does not answer: {problem or type(problem).__name__}"
+                f"{self._base.netloc} does not answer: {str(problem) or type(problem).__name__}"
             ) from None
 
     def _receive(self, response: HTTPResponse) -> MetadataReply:

@@ -54,6 +54,12 @@ class ApiStandIn:
     protected: dict[str, int] = field(default_factory=dict)
     #: Pods that do not go when they are evicted.
     stuck: set[str] = field(default_factory=set)
+    #: Pods whose eviction always fails, and the status of the answer.
+    refused: dict[str, int] = field(default_factory=dict)
+    #: Bodies that are sent instead of the answers to a verb and a resource.
+    bodies: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    #: The verbs and resources whose answers end in the middle.
+    cut: set[tuple[str, str]] = field(default_factory=set)
     #: The verbs and resources that the token may use; None allows everything.
     allowed: set[tuple[str, str]] | None = None
     asked: list[ApiRequest] = field(default_factory=list)
@@ -114,7 +120,9 @@ class ApiStandIn:
         return {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": [*self.pods[begin:end]]}
 
     def evict(self, name: str) -> tuple[int, Json]:
-        """Remove a pod, unless it is protected or stuck."""
+        """Remove a pod, unless it is refused, protected or stuck."""
+        if name in self.refused:
+            return failure(self.refused[name], "Refused", f"{name} is not evicted")
         if self.protected.get(name, 0) > 0:
             self.protected[name] -= 1
             return failure(429, "TooManyRequests", "it would violate the pod's disruption budget")
@@ -285,7 +293,9 @@ def api_server(folder: Path) -> Iterator[ApiStandIn]:
             content_type = self.headers.get("Content-Type") or ""
             request = ApiRequest(verb, resource, self.path, content_type, json.loads(body) if body else None)
             cluster.asked.append(request)
-            self.reply(*self.decide(request))
+            status, answer = self.decide(request)
+            asked = (verb, resource)
+            self.reply(status, cluster.bodies.get(asked, json.dumps(answer).encode()), asked in cluster.cut)
 
         do_PATCH = do_POST = do_GET
 
@@ -296,13 +306,13 @@ def api_server(folder: Path) -> Iterator[ApiStandIn]:
                 return failure(403, "Forbidden", f"cannot {request.verb} resource {request.resource}")
             return cluster.answer(request)
 
-        def reply(self, status: int, answer: Json) -> None:
-            body = json.dumps(answer).encode()
+        def reply(self, status: int, body: bytes, cut: bool) -> None:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(body[: len(body) // 2] if cut else body)
+            self.close_connection |= cut
 
         def log_message(self, format: str, *args: object) -> None:
             pass

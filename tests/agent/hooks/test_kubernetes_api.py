@@ -15,8 +15,10 @@ import pytest
 from fairwarning.agent.hooks import Hook, HookOutcome, SettingsError, parse
 from fairwarning.agent.hooks.hook import HookContext, Now
 from fairwarning.agent.hooks.kubernetes import FOUND, HELD_FOR, OURS
+from tests.agent.events import document, seen
 from tests.agent.hooks.api_server import NODE, TOKEN, ApiStandIn, api_server, pod
-from tests.agent.hooks.contexts import EVENT, in_seconds, noon, prepare, recover
+from tests.agent.hooks.contexts import EVENT, OTHER, in_seconds, noon, prepare, recover
+from tests.agent.rig import Call, FakeEndpoint, Rig
 from tests.conftest import NOON
 
 
@@ -37,6 +39,21 @@ def run(
     cluster: ApiStandIn, verb: str, context: HookContext, remembered: str | None = None, now: Now = noon
 ) -> HookOutcome:
     return hook(cluster, verb).run(context, remembered, now)
+
+
+def evictions(cluster: ApiStandIn) -> list[str]:
+    """Return the names of the pods that were asked to go, in order."""
+    return [asked.path.split("/")[-2] for asked in cluster.asked if asked.resource == "pods/eviction"]
+
+
+def approvals(folder: Path, outcome: HookOutcome) -> list[Call]:
+    """Return what an agent approves whose hook has this outcome."""
+    calls: list[Call] = []
+    rig = Rig(folder, calls, FakeEndpoint(calls))
+    rig.hook.answer = outcome
+    rig.show(document(seen("E1")))
+    rig.die()
+    return [call for call in calls if call[0] == "approve"]
 
 
 def ticking(step: timedelta = timedelta(seconds=10)) -> Now:
@@ -122,7 +139,7 @@ def test_a_disruption_budget_is_waited_for(cluster: ApiStandIn) -> None:
 
     assert outcome.ok
     assert cluster.names == []
-    assert [asked.path for asked in cluster.asked].count("/api/v1/namespaces/shop/pods/web/eviction") == 1
+    assert evictions(cluster).count("web") == 1
 
 
 def test_a_budget_that_does_not_yield_fails_the_drain_in_time(cluster: ApiStandIn) -> None:
@@ -130,7 +147,7 @@ def test_a_budget_that_does_not_yield_fails_the_drain_in_time(cluster: ApiStandI
     cluster.protected["db"] = 1000
     cluster.stuck.add("web")
 
-    outcome = run(cluster, "drain", prepare(deadline=in_seconds(60)), now=ticking())
+    outcome = run(cluster, "drain", prepare(deadline=in_seconds(100)), now=ticking())
 
     assert not outcome.ok
     assert outcome.message == (
@@ -139,10 +156,118 @@ def test_a_budget_that_does_not_yield_fails_the_drain_in_time(cluster: ApiStandI
     assert outcome.token == OURS
 
 
+def test_when_the_time_is_up_no_further_pod_is_asked_to_go(cluster: ApiStandIn) -> None:
+    cluster.pods += [pod("db"), pod("mail"), pod("web")]
+    cluster.protected["db"] = 1000
+
+    outcome = run(cluster, "drain", prepare(deadline=in_seconds(80)), now=ticking())
+
+    assert outcome.message == (
+        "the time is up, and shop/db, shop/mail, shop/web are left; a disruption budget protects shop/db"
+    )
+    assert evictions(cluster) == ["db"]
+    assert cluster.asked[-1].resource == "pods/eviction"
+
+
+def test_when_the_time_is_up_before_the_drain_begins_the_pods_are_not_listed(cluster: ApiStandIn) -> None:
+    outcome = run(cluster, "drain", prepare(deadline=in_seconds(60)), now=ticking())
+
+    assert outcome == HookOutcome(
+        False, f"the time was up before the Kubernetes API was asked to list the pods of {NODE}", OURS
+    )
+    assert {asked.resource for asked in cluster.asked} == {"nodes"}
+
+
+def test_a_refused_eviction_fails_the_drain_after_the_other_pods_were_asked_to_go(
+    cluster: ApiStandIn,
+) -> None:
+    cluster.pods += [pod("db"), pod("mail"), pod("web")]
+    cluster.refused |= {"db": 500, "mail": 403}
+
+    outcome = run(cluster, "drain", prepare())
+
+    assert outcome == HookOutcome(
+        False,
+        "the Kubernetes API refused to evict shop/db: 500 db is not evicted; failed evictions: 2 of 3",
+        OURS,
+    )
+    assert evictions(cluster) == ["db", "mail", "web"]
+    assert cluster.names == ["db", "mail"]
+
+
+HTML = b"<html>The cluster is being upgraded</html>"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(HTML, id="HTML"),
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"[]", id="a list"),
+        pytest.param(b'{"items": "none"}', id="an object whose items are no list"),
+        pytest.param(b"{}", id="an object without items"),
+    ],
+)
+def test_an_answer_that_lists_no_pods_is_not_taken_for_an_empty_node(
+    body: bytes, cluster: ApiStandIn, tmp_path: Path
+) -> None:
+    cluster.pods += [pod("web")]
+    cluster.bodies["list", "pods"] = body
+
+    outcome = run(cluster, "drain", prepare())
+
+    assert outcome.message.startswith(f"the Kubernetes API did not list the pods of {NODE}: ")
+    assert not outcome.ok
+    assert approvals(tmp_path / "state", outcome) == []
+
+
+def test_an_answer_that_ends_early_fails_the_drain(cluster: ApiStandIn, tmp_path: Path) -> None:
+    cluster.pods += [pod("web")]
+    cluster.cut.add(("list", "pods"))
+
+    outcome = run(cluster, "drain", prepare())
+
+    assert outcome.message.endswith(f"list the pods of {NODE}: the answer is not a JSON object")
+    assert not outcome.ok
+    assert approvals(tmp_path / "state", outcome) == []
+
+
+def test_an_answer_that_is_too_large_fails_the_drain(
+    cluster: ApiStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairwarning.agent.hooks.kubernetes_api.LARGEST_ANSWER", 1000)
+    cluster.pods += [pod(f"web-{number}") for number in range(5)]
+
+    outcome = run(cluster, "drain", prepare())
+
+    assert outcome.message.endswith(f"list the pods of {NODE}: the answer is not a JSON object")
+    assert len(cluster.names) == 5
+
+
+def test_an_answer_that_does_not_describe_the_node_leaves_the_holds_of_other_events(
+    cluster: ApiStandIn,
+) -> None:
+    run(cluster, "cordon", prepare(OTHER))
+    cluster.bodies["get", "nodes"] = HTML
+
+    outcome = run(cluster, "cordon", prepare())
+
+    assert not outcome.ok
+    assert cluster.annotations == {HELD_FOR: OTHER.key}
+
+
+def test_a_list_of_pods_that_is_null_is_an_empty_node(cluster: ApiStandIn) -> None:
+    cluster.bodies["list", "pods"] = b'{"kind": "PodList", "items": null}'
+
+    outcome = run(cluster, "drain", prepare())
+
+    assert outcome.ok, outcome.message
+
+
 def test_a_pod_that_is_leaving_already_is_only_waited_for(cluster: ApiStandIn) -> None:
     cluster.pods += [pod("web", deletionTimestamp="2026-11-16T12:00:00Z")]
 
-    outcome = run(cluster, "drain", prepare(deadline=in_seconds(60)), now=ticking())
+    outcome = run(cluster, "drain", prepare(deadline=in_seconds(80)), now=ticking())
 
     assert outcome.message == "the time is up, and shop/web are left"
     assert {asked.resource for asked in cluster.asked} == {"nodes", "pods"}
@@ -209,6 +334,19 @@ def test_without_a_token_the_hook_fails_and_says_so(cluster: ApiStandIn, tmp_pat
 
     assert "No such file or directory" in outcome.message
     assert outcome.token == OURS
+
+
+def test_a_problem_without_a_text_is_named_by_its_kind(
+    cluster: ApiStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*, cafile: Path) -> ssl.SSLContext:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(ssl, "create_default_context", fail)
+
+    outcome = run(cluster, "cordon", prepare())
+
+    assert outcome.message == f"the Kubernetes API did not describe node {NODE}: ConnectionResetError"
 
 
 def test_in_a_pod_no_program_is_needed_unless_a_file_for_kubectl_is_named(cluster: ApiStandIn) -> None:

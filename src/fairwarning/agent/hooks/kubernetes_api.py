@@ -11,6 +11,7 @@ import re
 import ssl
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +27,7 @@ from fairwarning.core.document.render import Json
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST: Final = "KUBERNETES_SERVICE_HOST"
 PORT: Final = "KUBERNETES_SERVICE_PORT"
-#: Names the file of kubectl; who sets it wants kubectl.
+#: Names the file of kubectl; a user who sets KUBECONFIG wants kubectl.
 KUBECONFIG: Final = "KUBECONFIG"
 
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -54,6 +55,13 @@ class ApiStatusError(KubernetesError):
     def __init__(self, action: str, status: int, message: str) -> None:
         super().__init__(f"the Kubernetes API refused to {action}: {status} {message}".rstrip())
         self.status = status
+
+
+class TimeUpError(KubernetesError):
+    """No time was left for a request, so the request was not sent."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(f"the time was up before the Kubernetes API was asked to {action}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,18 +129,21 @@ class ApiServer:
         """The time until the hook must have ended."""
         return max(self._end - self._now(), timedelta(0))
 
-    def call(self, action: str, method: str, path: str, body: Json = None) -> Json:
+    def call(self, action: str, method: str, path: str, body: Json = None) -> dict[str, Json]:
         """Send a request and return the answer; ``action`` names the request in errors.
 
         Raises:
+            TimeUpError: no time is left.
             ApiStatusError: the API refused.
-            KubernetesError: the API did not answer.
+            KubernetesError: the API did not answer, or not with a JSON object.
         """
-        limit = max(min(self.time_left, REQUEST_LIMIT), timedelta(seconds=1))
+        limit = min(self.time_left, REQUEST_LIMIT)
+        if not limit:
+            raise TimeUpError(action)
         try:
             status, text = self._exchange(method, path, body, limit)
         except (OSError, http.client.HTTPException) as error:
-            problem = error or type(error).__name__
+            problem = str(error) or type(error).__name__
             raise KubernetesError(f"the Kubernetes API did not {action}: {problem}") from None
         try:
             answer: Json = json.loads(text)
@@ -141,6 +152,9 @@ class ApiServer:
         if not 200 <= status <= 299:
             message = member(answer, "message") or answer
             raise ApiStatusError(action, status, str(message)[:MAX_MESSAGE])
+        # Taken for an empty object, half an answer or a proxy's page would be a node without pods and holds.
+        if not isinstance(answer, dict):
+            raise KubernetesError(f"the Kubernetes API did not {action}: the answer is not a JSON object")
         return answer
 
     def _exchange(self, method: str, path: str, body: Json, limit: timedelta) -> tuple[int, bytes]:
@@ -175,18 +189,40 @@ def drain(api: ApiServer, node: str, options: DrainOptions) -> None:
     leaving = {pod.uid: pod for pod in _pods(api, node) if not pod.stays}
     if not options.force and (unmanaged := [pod for pod in leaving.values() if pod.unmanaged]):
         raise KubernetesError(f"no controller replaces {_names(unmanaged)}; the option --force evicts them")
-    evicted = {uid for uid, pod in leaving.items() if pod.terminating}
+    # Whether the API evicts a pod; false if a disruption budget forbade it when the API was last asked.
+    evicted = {uid: True for uid, pod in leaving.items() if pod.terminating}
     pause = threading.Event()
     while leaving:
-        evicted |= {uid for uid, pod in leaving.items() if uid not in evicted and _evict(api, pod, options)}
-        present = {pod.uid for pod in _pods(api, node)}
-        leaving = {uid: pod for uid, pod in leaving.items() if uid in present}
+        evicted |= _evict_each(api, [pod for uid, pod in leaving.items() if not evicted.get(uid)], options)
+        with suppress(TimeUpError):
+            present = {pod.uid for pod in _pods(api, node)}
+            leaving = {uid: pod for uid, pod in leaving.items() if uid in present}
         if leaving and not api.time_left:
-            refused = [pod for uid, pod in leaving.items() if uid not in evicted]
-            reason = f"; a disruption budget protects {_names(refused)}" if refused else ""
+            protected = [pod for uid, pod in leaving.items() if evicted.get(uid) is False]
+            reason = f"; a disruption budget protects {_names(protected)}" if protected else ""
             raise KubernetesError(f"the time is up, and {_names([*leaving.values()])} are left{reason}")
         if leaving:
             pause.wait(min(POLL_INTERVAL, api.time_left).total_seconds())
+
+
+def _evict_each(api: ApiServer, pods: Sequence[Pod], options: DrainOptions) -> dict[str, bool]:
+    """Evict pods until the time is up, and return by uid what ``_evict`` returned.
+
+    Raises:
+        KubernetesError: evictions failed; the other pods were asked to go nevertheless.
+    """
+    evicted: dict[str, bool] = {}
+    failures: list[KubernetesError] = []
+    for pod in pods:
+        try:
+            evicted[pod.uid] = _evict(api, pod, options)
+        except TimeUpError:
+            break
+        except KubernetesError as failure:
+            failures.append(failure)
+    if failures:
+        raise KubernetesError(f"{failures[0]}; failed evictions: {len(failures)} of {len(pods)}")
+    return evicted
 
 
 def _evict(api: ApiServer, pod: Pod, options: DrainOptions) -> bool:
@@ -213,9 +249,11 @@ def _pods(api: ApiServer, node: str) -> Iterator[Pod]:
     query = {"fieldSelector": f"spec.nodeName={node}", "limit": str(PAGE_SIZE)}
     while True:
         page = api.call(f"list the pods of {node}", "GET", f"/api/v1/pods?{urlencode(query)}")
-        items = member(page, "items")
-        yield from map(_pod, items if isinstance(items, list) else ())
-        more = member(member(page, "metadata"), "continue")
+        items = page.get("items")
+        if "items" not in page or not isinstance(items, list | None):
+            raise KubernetesError(f"the Kubernetes API did not list the pods of {node}: items is not a list")
+        yield from map(_pod, items or ())
+        more = member(page.get("metadata"), "continue")
         if not isinstance(more, str) or not more:
             return
         query["continue"] = more
