@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NewType
 
@@ -19,13 +21,19 @@ if TYPE_CHECKING:
 else:
     # ``dataclasses.replace`` passes every field through ``__init__``, which costs twice as much. All values
     # of the core have slots and no ``__post_init__``, so their fields can be copied as they are.
+    @cache
+    def _slots(kind):
+        """Return a function that reads all slots of a class, and one for each slot that writes it."""
+        return attrgetter(*kind.__slots__), [getattr(kind, name).__set__ for name in kind.__slots__]
+
     def replace(value, /, **changes):
         """Return a copy of a value with some fields changed."""
-        copy, put = object.__new__(type(value)), object.__setattr__
-        for name in type(value).__slots__:
-            put(copy, name, getattr(value, name))
+        copy = object.__new__(type(value))
+        read, writers = _slots(type(value))
+        for write, field_value in zip(writers, read(value), strict=True):
+            write(copy, field_value)
         for name, change in changes.items():
-            put(copy, name, change)
+            object.__setattr__(copy, name, change)
         return copy
 
 

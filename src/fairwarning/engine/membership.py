@@ -176,6 +176,8 @@ class Membership:
     @property
     def clock_state(self) -> ClockState:
         """How this node's clock compares with the store's."""
+        if self._measurement is None:
+            return ClockState.GOOD
         offset = self.offset
         if abs(offset) > MOST_OFFSET:
             return ClockState.AHEAD if offset > timedelta(0) else ClockState.BEHIND
