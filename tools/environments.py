@@ -1,4 +1,4 @@
-"""Programs by others from PyPI: each list of pinned versions gets an environment of its own, once."""
+"""Programs by others from PyPI: each list of pinned versions has an environment of its own per Python."""
 
 import fcntl
 import hashlib
@@ -15,7 +15,8 @@ def environment(requirements: Path) -> Path:
 
     Modules in a folder beside the file, of the same name, are installed with them.
     """
-    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
+    identity = (requirements.read_text(), sys.version, sys.base_prefix)
+    digest = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:12]
     home = CACHE / f"{requirements.parent.name}-{requirements.stem}-{digest}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{home.name}.lock").open("w") as lock:

@@ -10,6 +10,7 @@ the root end with the context, and also if the process that entered it is killed
 runs COMMAND as an ordinary user in a fresh clone of this repository, in a root with python3 and python3-venv.
 """
 
+import ast
 import fcntl
 import hashlib
 import os
@@ -23,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
@@ -105,14 +107,20 @@ def bare_root(*packages: str) -> Iterator[Root]:
                 process.stdin.close()
 
 
+@cache
+def _today() -> str:
+    """Return the day on which this process first asked: a root that it uses stays the newest for it."""
+    return f"{datetime.now(UTC):%Y-%m-%d}"
+
+
 @contextmanager
 def kept_root(*packages: str) -> Iterator[Path]:
     """Return today's root with these packages, not to be written to; it stays during the block."""
     name = hashlib.sha256(" ".join(sorted(packages)).encode()).hexdigest()[:12]
-    kept = CACHE / f"{name}-{datetime.now(UTC):%Y-%m-%d}"
+    kept = CACHE / f"{name}-{_today()}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
-        # Those who use the root share the lock, so that nobody removes it; only its making excludes others.
+        # Users of the root share the lock, so no process removes the root; only making it is exclusive.
         fcntl.flock(lock, fcntl.LOCK_SH)
         if not kept.exists():
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -150,11 +158,18 @@ def index_settings() -> dict[str, str]:
     listing = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], check=True, capture_output=True, text=True
     ).stdout
-    configured = re.findall(r"^(?:global|:env:)\.([a-z-]+)='(.*)'$", listing, re.MULTILINE)
     proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+    return pip_variables(listing) | proxies
+
+
+def pip_variables(listing: str) -> dict[str, str]:
+    """Return the settings that ``pip config list`` prints, as environment variables."""
+    configured = re.findall(r"^(?:global|:env:)\.([a-z-]+)=(.*)$", listing, re.MULTILINE)
     # The environment is listed first and overrides the files.
-    pip = {f"PIP_{name.upper().replace('-', '_')}": value for name, value in reversed(configured)}
-    return pip | proxies
+    return {
+        f"PIP_{name.upper().replace('-', '_')}": str(ast.literal_eval(value))
+        for name, value in reversed(configured)
+    }
 
 
 def index_paths(settings: Mapping[str, str]) -> Iterator[Path]:

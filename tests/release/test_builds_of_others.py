@@ -337,7 +337,8 @@ def test_gitlab_keeps_the_verdicts_whatever_they_are(gitlab: Member) -> None:
     check = gitlab[".fairwarning-check"]
 
     assert member(check, "artifacts", "when") == "always"
-    assert member(check, "artifacts", "reports", "junit") == member(check, "variables", "FAIRWARNING_JUNIT")
+    assert member(check, "artifacts", "paths") == ["$FAIRWARNING_JUNIT"]
+    assert member(check, "artifacts", "reports", "junit") == "$FAIRWARNING_JUNIT"
 
 
 def test_the_workflow_of_the_guide_has_inputs_of_the_action(action: Member) -> None:

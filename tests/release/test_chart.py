@@ -334,10 +334,10 @@ def test_the_archive_has_the_version_of_the_package_and_the_same_bytes_each_time
     assert first.name == "fairwarning-agent-1.2.3-dev.0.tgz"
     assert first.read_bytes() == second.read_bytes()
     (shown,) = read_yaml(helm("show", "chart", first).stdout)
-    assert (shown["version"], shown["appVersion"]) == ("1.2.3-dev.0", "1.2.3-dev.0")
+    assert (shown["version"], shown["appVersion"]) == ("1.2.3-dev.0", "1.2.3.dev0")
     done = helm("template", "nodes", first, "--set", "image.repository=example.com/fairwarning")
     assert done.returncode == 0, done.stderr
-    assert 'image: "example.com/fairwarning:1.2.3-dev.0"' in done.stdout
+    assert 'image: "example.com/fairwarning:1.2.3.dev0"' in done.stdout
 
 
 def test_the_archive_has_the_files_that_helm_would_pack(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from fairwarning.config.serve_settings import load as load_server
 from fairwarning.core.model import EventType
 from tests.agent.events import seen
 from tests.release.artefacts import ROOT, build
-from tools.release.debian import debian_version
+from tools.release import Release, ReleaseError
+from tools.release.debian import build_server, debian_version
 
 DEBIAN = ROOT / "packaging" / "debian"
 LINTIAN = ["lintian", "--allow-root", "--fail-on=error,warning", "--tag-display-limit=0"]
@@ -46,6 +47,15 @@ def test_the_server_that_is_installed_listens_on_loopback_for_operators_and_has_
 )
 def test_versions_are_ordered_as_debian_orders_them(version: str, expected: str) -> None:
     assert debian_version(version) == expected
+
+
+def test_the_package_of_the_server_is_not_built_on_another_architecture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+
+    with pytest.raises(ReleaseError, match=r"build it with Python 3\.11 on Debian 12, amd64"):
+        build_server(Release(dist=tmp_path, version="1.0.0", epoch=0))
 
 
 @pytest.mark.slow

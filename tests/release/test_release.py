@@ -13,8 +13,13 @@ import fairwarning
 from tests.pages import Page
 from tools.environments import CACHE
 from tools.release import ReleaseError
+from tools.release.__main__ import main
+from tools.release.assembly import build_alone
 from tools.release.builders import BUILDERS
+from tools.release.chart import semantic
+from tools.release.installations import pythons
 from tools.release.programs import program
+from tools.release.version import Sources
 
 ROOT = Path(__file__).parents[2]
 
@@ -115,15 +120,25 @@ def test_a_release_of_something_else_than_a_commit_is_refused(tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.needs("git")
-def test_a_folder_with_other_files_is_not_emptied(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "strange",
+    [
+        pytest.param("thesis.txt", id="a file with another name is not part of a release"),
+        pytest.param("fairwarning-0.1.0/thesis.txt", id="a folder is not part of a release"),
+    ],
+)
+def test_a_folder_with_other_files_is_not_emptied(strange: str, tmp_path: Path) -> None:
     folder = checkout(tmp_path / "clone")
-    (tmp_path / "thesis.txt").touch()
+    dist = tmp_path / "dist"
+    file = dist / strange
+    file.parent.mkdir(parents=True)
+    file.touch()
 
-    done = release(folder, "--dist", str(tmp_path))
+    done = release(folder, "--dist", str(dist))
 
     assert done.returncode == 1
     assert "is not part of a release; remove it, or choose another --dist" in done.stderr
-    assert (tmp_path / "thesis.txt").exists()
+    assert file.exists()
 
 
 @pytest.mark.slow
@@ -162,6 +177,78 @@ def test_a_tag_that_names_another_version_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 1
     expected = f"release: the commit has the tag v9.0.0, but its version is {fairwarning.__version__}\n"
     assert done.stderr == expected
+
+
+@pytest.mark.slow
+@pytest.mark.needs("git")
+def test_a_tag_of_the_work_between_two_releases_is_refused(tmp_path: Path) -> None:
+    folder = checkout(tmp_path / "clone")
+    Sources(folder).module.write_text('__version__ = "9.0.0.dev0"\n')
+    run(folder, "git commit --all --message 'Begin 9.0.0' && git tag v9.0.0.dev0")
+
+    done = release(folder)
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "release: the commit has the tag v9.0.0.dev0, but 9.0.0.dev0 is not a release; remove the tag\n"
+    )
+
+
+@pytest.mark.needs("git")
+def test_an_artefact_alone_replaces_its_other_versions_and_ends_a_complete_release(tmp_path: Path) -> None:
+    replaced = ["fairwarning-0.1.0-completions.tar.gz", "fairwarning-agent-0.1.0-dev.0.tgz"]
+    kept = [
+        "fairwarning-0.1.0.tar.gz",
+        "fairwarning-0.1.0-manuals.tar.gz",
+        "fairwarning-agent_0.1.0-1_all.deb",
+    ]
+    for name in (*replaced, *kept, "manifest.json", "SHA256SUMS"):
+        (tmp_path / name).touch()
+
+    build_alone(tmp_path, ["chart", "completions"])
+
+    left = {path.name for path in tmp_path.iterdir()}
+    version = fairwarning.__version__
+    built = {f"fairwarning-{version}-completions.tar.gz", f"fairwarning-agent-{semantic(version)}.tgz"}
+    assert left == {*kept, *built}
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        pytest.param(
+            "--close 9.0.0 --open 9.1.0",
+            "argument --open: not allowed with argument --close",
+            id="a release is closed, and the next one begins later",
+        ),
+        pytest.param("agent --without image", "--without leaves", id="an artefact alone leaves nothing out"),
+        pytest.param("agent --close 9.0.0", "only edit the sources", id="closing builds nothing"),
+        pytest.param("agent --open 9.0.0", "only edit the sources", id="opening builds nothing"),
+        pytest.param(
+            "--without image --close 9.0.0", "only edit the sources", id="closing leaves nothing out"
+        ),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    words: str, complaint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["release", *words.split()])
+
+    with pytest.raises(SystemExit) as refusal:
+        main()
+
+    assert refusal.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "python3.99").symlink_to("removed")
+    (tmp_path / "python3.98").touch(mode=0o644)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    found = pythons()
+
+    assert tmp_path not in {path.parent for path in found.values()}
 
 
 def test_a_missing_program_is_named_with_its_debian_package() -> None:

@@ -48,7 +48,7 @@ def test_the_bill_is_that_of_this_version_and_has_every_part(bill: Member) -> No
 
     assert member(bill, "metadata", "component", "name") == "fairwarning"
     assert member(bill, "metadata", "component", "version") == fairwarning.__version__
-    assert {"click", "cryptography", "starlette", "uvicorn", "htmx.org"} <= parts
+    assert {"click", "cryptography", "psycopg", "psycopg-binary", "starlette", "uvicorn", "htmx.org"} <= parts
     assert parts & {"pip", "pytest", "mypy", "fairwarning"} == set()
 
 

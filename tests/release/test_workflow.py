@@ -42,10 +42,11 @@ def test_one_command_builds_and_publishing_jobs_build_nothing(workflow: Member) 
     assert "actions/checkout" not in str(publish)
 
 
-def test_only_a_tag_publishes(workflow: Member) -> None:
+def test_only_the_tag_of_a_release_publishes(workflow: Member) -> None:
     publish = [job for name, job in jobs(workflow).items() if name != "build"]
 
-    assert member(workflow, "on") == {"push": {"tags": ["v*"]}, "workflow_dispatch": None}
+    pushed = {"tags": ["v[0-9]+.[0-9]+.[0-9]+"]}
+    assert member(workflow, "on") == {"push": pushed, "workflow_dispatch": None}
     assert {member(job, "if") for job in publish} == {"startsWith(github.ref, 'refs/tags/v')"}
 
 

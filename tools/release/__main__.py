@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from tools.release import ROOT, ReleaseError
-from tools.release.assembly import assemble, build, describe
+from tools.release.assembly import assemble, build_alone
 from tools.release.builders import BUILDERS
 from tools.release.version import Sources
 
@@ -21,16 +21,21 @@ def main() -> None:
     parser.add_argument(
         "--without", action="append", default=[], metavar="NAME", help="leave this out; the manifest says so"
     )
-    parser.add_argument("--close", metavar="VERSION", help="edit the sources: make VERSION a release")
-    parser.add_argument("--open", metavar="VERSION", help="edit the sources: begin the work on VERSION")
+    edits = parser.add_mutually_exclusive_group()
+    edits.add_argument("--close", metavar="VERSION", help="edit the sources: make VERSION a release")
+    edits.add_argument("--open", metavar="VERSION", help="edit the sources: begin the work on VERSION")
     arguments = parser.parse_args()
     if unknown := sorted({*arguments.names, *arguments.without} - set(BUILDERS)):
         parser.error(f"unknown artefact {', '.join(unknown)} (known: {NAMES})")
+    if arguments.names and arguments.without:
+        parser.error("--without leaves an artefact out of the whole release; it takes no NAME beside it")
+    if (arguments.close or arguments.open) and (arguments.names or arguments.without):
+        parser.error("--close and --open only edit the sources; name no artefact beside them")
     try:
         if arguments.close or arguments.open:
             edit(arguments.close, arguments.open)
         elif arguments.names:
-            build(describe(arguments.dist), arguments.names)
+            build_alone(arguments.dist, arguments.names)
         else:
             assemble(arguments.dist, arguments.without)
     except ReleaseError as error:

@@ -6,6 +6,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -20,6 +21,9 @@ from tools.release.version import Sources, is_release
 CHECKSUMS = "SHA256SUMS"
 MANIFEST = "manifest.json"
 
+#: A version in the name of a file, as Python, semantic versioning or Debian writes it.
+_VERSION = re.compile(r"\d+\.\d+\.\d+(?:[.~-]?(?:a|b|rc|dev)\.?\d+)?")
+
 
 def assemble(dist: Path, without: Collection[str]) -> None:
     """Build every artefact of the commit that is checked out, except those of the builders to leave out."""
@@ -30,6 +34,10 @@ def assemble(dist: Path, without: Collection[str]) -> None:
     tags = _git("tag", "--points-at", "HEAD", "--list", "v*").split()
     if wrong := [tag for tag in tags if tag != f"v{version}"]:
         raise ReleaseError(f"the commit has the tag {wrong[0]}, but its version is {version}")
+    if tags and not is_release(version):
+        raise ReleaseError(
+            f"the commit has the tag {tags[0]}, but {version} is not a release; remove the tag"
+        )
     if not is_release(version):
         print(f"release: {version} is not a release; these artefacts are a rehearsal", flush=True)
     _empty(dist)
@@ -37,6 +45,16 @@ def assemble(dist: Path, without: Collection[str]) -> None:
     made = build(release, [name for name in BUILDERS if name not in without])
     _try_out(release, [path for kind in ("wheel", "sdist") for path in made.get(kind, ())])
     _write_manifest(release, made, without)
+
+
+def build_alone(dist: Path, names: Sequence[str]) -> None:
+    """Build artefacts of the tree as it is into a folder, which is no complete release from then on."""
+    release = describe(dist)
+    about = [release.dist / name for name in (CHECKSUMS, MANIFEST)]
+    if all(path.exists() for path in about):
+        for path in about:
+            path.unlink()
+    build(release, names)
 
 
 def describe(dist: Path) -> Release:
@@ -52,8 +70,20 @@ def build(release: Release, names: Sequence[str]) -> Mapping[str, Sequence[Path]
     for name in names:
         began = time.monotonic()
         made[name] = BUILDERS[name](release)
+        _remove_other_versions(made[name])
         _say(began, f"{name}: {' '.join(path.name for path in made[name])}")
     return made
+
+
+def _remove_other_versions(paths: Sequence[Path]) -> None:
+    for path in paths:
+        for other in path.parent.iterdir():
+            if other != path and other.is_file() and _without_version(other) == _without_version(path):
+                other.unlink()
+
+
+def _without_version(path: Path) -> str:
+    return _VERSION.sub("VERSION", path.name)
 
 
 def _try_out(release: Release, distributions: Sequence[Path]) -> None:
@@ -75,7 +105,7 @@ def _empty(dist: Path) -> None:
     strange = [
         path
         for path in files
-        if not path.name.startswith("fairwarning") and path.name not in (CHECKSUMS, MANIFEST)
+        if path.is_dir() or not (path.name.startswith("fairwarning") or path.name in (CHECKSUMS, MANIFEST))
     ]
     if strange:
         raise ReleaseError(f"{strange[0]} is not part of a release; remove it, or choose another --dist")

@@ -1,7 +1,8 @@
 """The Helm chart of the agent.
 
 The chart in ``packaging/chart`` has no version; the archive has that of the package, as semantic versioning
-writes it. helm is not needed to build: its own archives contain the time at which they were made.
+writes it. ``appVersion`` is the version itself, because the tag of the image is. helm is not needed to build:
+its own archives contain the time at which they were made.
 """
 
 import re
@@ -22,7 +23,8 @@ def build(release: Release) -> list[Path]:
         f"{NAME}/{path.relative_to(FOLDER)}": path.read_text() for path in FOLDER.rglob("*") if path.is_file()
     }
     chart = f"{NAME}/Chart.yaml"
-    files[chart] = re.sub(rf"^((?:appV|v)ersion): {UNSET}$", rf"\1: {version}", files[chart], flags=re.M)
+    for key, value in {"version": version, "appVersion": f'"{release.version}"'}.items():
+        files[chart] = files[chart].replace(f"\n{key}: {UNSET}\n", f"\n{key}: {value}\n")
     files[f"{NAME}/LICENSE"] = (ROOT / "LICENSE").read_text()
     return [write_archive(release, f"{NAME}-{version}.tgz", files)]
 

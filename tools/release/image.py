@@ -1,4 +1,4 @@
-"""The container image, as an OCI archive that ``podman load`` and ``docker load`` read.
+"""The container image, as an OCI archive that ``podman load`` reads.
 
 The image is built from the sdist with the ``Containerfile`` that users build with. Only the bases differ:
 both stages use a Debian root with Python, but without a shell and without anything that installs packages.

@@ -35,6 +35,9 @@ from importlib.metadata import distribution
 print(*sorted(entry.name for entry in distribution("fairwarning").entry_points if entry.load()))
 """
 
+#: The trial knows nothing of this checkout, and reaches its server without the proxy of this machine.
+_SURROUNDINGS = {"PYTHONPATH": "", "NO_PROXY": "*", "no_proxy": "*"}
+
 
 def pythons() -> dict[str, Path]:
     """Return the oldest Python that the package supports, and the newest on this machine, by version."""
@@ -61,14 +64,17 @@ def _first_that_works(paths: list[Path]) -> dict[str, Path]:
     """Return the first Python that can make environments, by version; a shim of pyenv may not even run."""
     for path in paths:
         code = "import ensurepip, platform, venv; print(platform.python_version())"
-        done = subprocess.run([path, "-c", code], capture_output=True, text=True)
+        try:
+            done = subprocess.run([path, "-c", code], capture_output=True, text=True)
+        except OSError:
+            continue
         if done.returncode == 0:
             return {done.stdout.strip(): path}
     return {}
 
 
 def install(
-    release: Release, folder: Path, distribution: Path, *more: str, base: Path = Path(sys.executable)
+    release: Release, folder: Path, distribution: Path | str, *more: str, base: Path = Path(sys.executable)
 ) -> Path:
     """Install a distribution and more packages into an empty environment; return its Python."""
     run(release, [base, "-m", "venv", "--without-pip", folder])
@@ -90,8 +96,8 @@ def try_out(release: Release, base: Path, distribution: Path) -> None:
             ([python, "-c", _ENTRY_POINTS], "fairwarning fairwarning\n"),
         ]
         for command, expected in promises:
-            printed = run(release, command, cwd=Path(scratch), environment={"PYTHONPATH": ""})
+            printed = run(release, command, cwd=Path(scratch), environment=_SURROUNDINGS)
             if printed != expected:
                 raise ReleaseError(f"{distribution.name} on {base}: {command[1:]} printed {printed!r}")
         Path(scratch, "test_plugin.py").write_text(_TEST)
-        run(release, [python, "-m", "pytest", "-q"], cwd=Path(scratch), environment={"PYTHONPATH": ""})
+        run(release, [python, "-m", "pytest", "-q"], cwd=Path(scratch), environment=_SURROUNDINGS)

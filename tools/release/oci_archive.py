@@ -18,7 +18,7 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 
-#: The annotation by which ``podman load`` and ``docker load`` name the image.
+#: The annotation by which ``podman load`` names the image.
 REFERENCE = "org.opencontainers.image.ref.name"
 
 

@@ -1,4 +1,7 @@
-"""The software bill of materials: the wheel, everything that its installation brings, and vendored files."""
+"""The software bill of materials: the wheel, everything that its installation brings, and vendored files.
+
+The wheel is installed as the Debian package and the image have it: with the driver of PostgreSQL.
+"""
 
 import json
 import tempfile
@@ -18,10 +21,11 @@ def build(release: Release) -> list[Path]:
     """Install the wheel with the pinned versions of its dependencies, and list what is there."""
     program = environment(_PROGRAMS) / "cyclonedx-py"
     with tempfile.TemporaryDirectory() as scratch:
-        python = install(release, Path(scratch), release.wheel)
-        bill = json.loads(
-            run(release, [program, "environment", "--output-reproducible", "--sv", "1.6", python])
-        )
+        python = install(release, Path(scratch, "installed"), f"{release.wheel}[postgres]")
+        listing = Path(scratch, "bill.json")
+        options = ["--output-reproducible", "--sv=1.6", f"--output-file={listing}"]
+        run(release, [program, "environment", *options, python])
+        bill = json.loads(listing.read_text())
     (product,) = (part for part in bill["components"] if part["name"] == "fairwarning")
     bill["components"].remove(product)
     bill["components"] += _vendored()
