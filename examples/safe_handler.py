@@ -17,7 +17,7 @@ TYPES = {"Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"}  # other types 
 DRAIN, RECOVER = (os.environ.get(f"FAIRWARNING_{hook}", "true") for hook in ("DRAIN", "RECOVER"))  # your work
 MEMORY = Path(os.environ.get("FAIRWARNING_WORK") or tempfile.mkdtemp(), "memory")  # must survive a reboot
 Event = dict[str, str | list[str]]
-http = build_opener(ProxyHandler({}))  # no proxy: it would be asked about its own machine
+http = build_opener(ProxyHandler({}))  # no proxy: it would return the events of its own machine
 
 
 class Handler:

@@ -46,7 +46,7 @@ class Handler
     Handler(string address)
     {
         this.address = address;
-        // No proxy: it would be asked about its own machine.
+        // No proxy: it would return the events of its own machine.
         http = new HttpClient(new HttpClientHandler { UseProxy = false }) { Timeout = Timeout.InfiniteTimeSpan };
         http.DefaultRequestHeaders.Add("Metadata", "true");
         if (File.Exists(Memory))

@@ -13,7 +13,7 @@ ours='.Events[] | select(.Resources | index($name)) | "\(.EventId)/\(
     .EventStatus == "Scheduled" and .Resources == [$name]
     and (.EventType | IN("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")))"'
 
-# No proxy: it would be asked about its own machine.
+# No proxy: it would return the events of its own machine.
 ask() { curl -fsS --noproxy '*' --max-time "$timeout" -H Metadata:true "$@"; }
 
 act() {
