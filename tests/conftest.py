@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from tests.counting import Counting
-from tests.needs import need
+from tests.needs import SKIP_NOTHING, need
 from tests.order import LongestFirst
 from tests.pages import CommandsAreRun
 
@@ -19,7 +19,7 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 # No deadlines: properties must not fail on a busy machine. CI repeats the same examples.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "local")
+settings.load_profile("ci" if os.environ.get("CI") or os.environ.get(SKIP_NOTHING) else "local")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -56,5 +56,5 @@ def with_event(command: str, operator: str) -> str:
     if "EVENT" not in command:
         return command
     # The tool may have to load a hundred libraries first.
-    until(lambda: len(pending(operator)) == 1, "the event is announced", 5 * LOOKS)
+    until(lambda: len(pending(operator)) == 1, "the event is announced", 2 * LOOKS)
     return command.replace("EVENT", pending(operator)[0])

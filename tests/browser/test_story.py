@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.chromium import TIMEOUT, OpenTab
 from tests.browser.scene import machines, poll
-from tests.cli.server import Server, up
+from tests.cli.server import Server, free_port, up
 
 expect.set_options(timeout=TIMEOUT)
 
@@ -145,7 +145,7 @@ def test_the_first_stop_of_the_keyboard_leads_past_the_menu(url: str, open_tab: 
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
 
-    assert page.evaluate("document.activeElement.id") == "main"
+    page.wait_for_function("document.activeElement.id === 'main'")
 
 
 def test_a_machine_is_created_restarted_and_approved_without_scripts(
@@ -231,16 +231,16 @@ def test_a_page_says_that_its_server_is_lost_and_then_catches_up_with_nothing_mi
     before, after = tmp_path / "before", tmp_path / "after"
     before.mkdir()
     after.mkdir()
-    with up(before, *arguments) as server:
-        address = server.ready["operator"]
-        page = open_tab(f"{address}/events", forgiven="net::ERR|htmx:sse:error")
+    address = f"127.0.0.1:{free_port()}"
+    with up(before, *arguments, "--operator", address) as server:
+        page = open_tab(f"http://{address}/events", forgiven="net::ERR|htmx:sse:error")
         server.cause("restart", "db")
         expect(page.locator(row("Reboot", "db"))).to_be_visible()
         server.stop(SIGKILL)
     connection = page.get_by_role("status").filter(has_text="Reconnecting…")
     expect(connection).to_be_visible()
 
-    with up(after, *arguments, "--operator", address.removeprefix("http://")) as server:
+    with up(after, *arguments, "--operator", address) as server:
         server.cause("redeploy", "mail")
         expect(page.locator(row("Redeploy", "mail"))).to_be_visible()
         expect(connection).to_be_hidden()

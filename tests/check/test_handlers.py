@@ -23,22 +23,25 @@ ASSEMBLIES = ("/usr/lib/mono/4.5/System.Net.Http.dll", "/usr/lib/mono/4.5/System
 def run(command: str, folder: Path) -> str:
     """Run a command of the guide, which must succeed, and return its output."""
     path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
-    done = subprocess.run(
-        shlex.split(command),
-        cwd=folder,
-        env={**os.environ, "PATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-    )
-    skip_without_sandbox(done.stdout)
+    for _ in range(2):  # scenarios last a few real seconds, which a busy machine may take from a handler
+        done = subprocess.run(
+            shlex.split(command),
+            cwd=folder,
+            env={**os.environ, "PATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+        )
+        skip_without_sandbox(done.stdout)
+        if done.returncode == 0:
+            break
     assert done.returncode == 0, done.stdout
     return done.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "handler",
     [

@@ -15,7 +15,7 @@ from tests.check.handlers.unsafe import MISTAKES
 ROOT = Path(__file__).parents[2]
 
 #: How many scenarios run at a time.
-JOBS = 10
+JOBS = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ FAIRWARNING = (sys.executable, "-W", "error", "-m", "fairwarning")
 NOWHERE = "http://127.0.0.1:1"
 
 #: How often a condition is looked at, and how many times.
-LOOK, LOOKS = 0.05, 400
+LOOK, LOOKS = 0.05, 1200
 
 
 class Row(TypedDict):
@@ -181,7 +181,7 @@ class Server:
     def stop(self, how: signal.Signals = signal.SIGINT) -> int:
         """Ask the server to stop and return its exit code."""
         self.process.send_signal(how)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=60)
 
 
 @contextmanager
@@ -202,7 +202,7 @@ def up(
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(timeout=20)
+                process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -12,7 +12,7 @@ import pytest
 
 from fairwarning.cli.client import OperatorClient
 from fairwarning.core.document.render import Json
-from tests.cli.server import FAIRWARNING, Server, until, up
+from tests.cli.server import FAIRWARNING, Server, free_port, until, up
 
 
 @pytest.fixture
@@ -278,12 +278,13 @@ def test_the_machines_are_listed_with_when_their_scope_was_polled(bare: Server) 
 
 def test_watching_continues_after_a_restart_of_the_server(tmp_path: Path) -> None:
     data, out, err = str(tmp_path / "data"), tmp_path / "watch.out", tmp_path / "watch.err"
-    with up(tmp_path, "--data", data, "--clock", "manual", "--start-enabled") as first:
-        operator = first.ready["operator"]
+    address = f"127.0.0.1:{free_port()}"
+    arguments = ("--data", data, "--clock", "manual", "--operator", address)
+    with up(tmp_path, *arguments, "--start-enabled") as first:
         with out.open("wb") as stdout, err.open("wb") as stderr:
             watching = subprocess.Popen(
                 [*FAIRWARNING, "events", "--watch"], stdout=stdout, stderr=stderr,
-                env={**os.environ, "FAIRWARNING_URL": operator},
+                env={**os.environ, "FAIRWARNING_URL": f"http://{address}"},
             )  # fmt: skip
         until(lambda: "watching" in err.read_text(), "the watch has begun")
         first.cause("freeze", "db")
@@ -292,8 +293,7 @@ def test_watching_continues_after_a_restart_of_the_server(tmp_path: Path) -> Non
     until(lambda: "is lost; trying again" in err.read_text(), "the loss is noted")
 
     try:
-        address = operator.removeprefix("http://")
-        with up(tmp_path, "--data", data, "--clock", "manual", "--operator", address) as second:
+        with up(tmp_path, *arguments) as second:
             second.cause("freeze", "web_0")
             until(lambda: "Freeze of web_0 is scheduled" in out.read_text(), "the second event is printed")
     finally:

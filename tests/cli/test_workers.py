@@ -35,7 +35,7 @@ listen = ["127.0.0.1:0"]
 [workers]
 status = "127.0.0.1:0"
 [limits]
-stop_timeout = "5s"
+stop_timeout = "15s"
 """ + "".join(
     f'[[machine]]\nname = "m{number}"\naddress = "{address}"\n' for number, address in enumerate(GUESTS)
 )

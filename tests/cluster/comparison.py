@@ -12,7 +12,10 @@ from tests.cluster.nodes import ADDRESSES, Node
 from tests.cluster.players import COMPUTE, EVENTS, GROUPS, GUEST, VERSION, client_from
 
 #: How long nodes may take until they say the same, in seconds.
-CATCH_UP = 10.0
+CATCH_UP = 60.0
+
+#: How long one answer may take on a busy machine.
+PATIENCE = httpx2.Timeout(30.0)
 
 #: Lists that each API returns.
 _OPERATOR = "machines", "scopes", "events", "rollouts", "history?limit=1000"
@@ -45,7 +48,7 @@ async def _ask(node: Node, token: str, operations: Sequence[str]) -> Facts:
     """Return everything that a node says about the fleet, field by field."""
     bearer = {"Authorization": f"Bearer {token}"}
     facts: dict[str, str] = {}
-    async with client_from() as client:
+    async with client_from(patience=PATIENCE) as client:
         for path in _OPERATOR:
             facts |= _read(path, await client.get(f"{node.operator}/fleet/v1/{path}"))
         for path in _MANAGEMENT:
@@ -54,7 +57,7 @@ async def _ask(node: Node, token: str, operations: Sequence[str]) -> Facts:
         for path in operations:
             facts |= _read(path, await client.get(f"{node.management}{path}", headers=bearer))
     for machine, address in ADDRESSES.items():
-        async with client_from(address) as guest:
+        async with client_from(address, PATIENCE) as guest:
             answer = await guest.get(f"{node.metadata}{EVENTS}", headers=GUEST)
             facts |= _read(f"the document of {machine}", answer)
     return facts
@@ -79,7 +82,7 @@ def _fields(path: str, value: Json) -> Iterator[tuple[str, str]]:
 
 async def check_writable(nodes: Sequence[Node], answers: Answers) -> None:
     """Let every node change every scope: a replica with a wrong stamp would conflict for ever."""
-    async with client_from() as client:
+    async with client_from(patience=PATIENCE) as client:
         for node in nodes:
             for machine in ADDRESSES:
                 body = {"cause": "predicted-failure", "machines": [machine]}

@@ -227,11 +227,11 @@ class Players:
         return self.chance.choice(self.nodes)
 
 
-def client_from(source: str | None = None) -> httpx2.AsyncClient:
+def client_from(source: str | None = None, patience: httpx2.Timeout = PATIENCE) -> httpx2.AsyncClient:
     """Return a client that trusts any certificate and sends from one address."""
     limits = httpx2.Limits(max_connections=100, max_keepalive_connections=100)
     transport = httpx2.AsyncHTTPTransport(verify=False, local_address=source, trust_env=False, limits=limits)
-    return httpx2.AsyncClient(transport=transport, timeout=PATIENCE, trust_env=False)
+    return httpx2.AsyncClient(transport=transport, timeout=patience, trust_env=False)
 
 
 async def _send(

@@ -24,6 +24,9 @@ from tests.cluster.skewed_clock import build_library
 _STORED_AT = "SELECT first, last, at FROM receipt"
 _HANG_UP = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{}'"
 
+#: How many kinds of failures a run has at least.
+KINDS = 4
+
 
 @dataclass
 class Report:
@@ -67,7 +70,7 @@ async def run(folder: Path, seconds: float, seed: str) -> Report:
         async with asyncio.TaskGroup() as game:
             game.create_task(players.play())
             game.create_task(failures.run())
-            asyncio.get_running_loop().call_later(seconds, over.set)
+            game.create_task(_end(failures, seconds, over))
         report.failures = dict(failures.counts)
         for node in nodes:
             await node.become_ready()
@@ -87,9 +90,17 @@ async def run(folder: Path, seconds: float, seed: str) -> Report:
     return report
 
 
+async def _end(failures: Failures, seconds: float, over: asyncio.Event) -> None:
+    """End the game after some seconds, but not before it had several kinds of failures."""
+    await asyncio.sleep(seconds)
+    while len(failures.counts) < KINDS:
+        await asyncio.sleep(0.1)
+    over.set()
+
+
 async def _token(node: Node) -> str:
     form = {"grant_type": "client_credentials", "client_id": "chaos", "client_secret": "chaos"}
-    async with client_from() as client:
+    async with client_from(patience=comparison.PATIENCE) as client:
         answer = await client.post(f"{node.management}/adfs/oauth2/token", data=form)
     token: str = answer.json()["access_token"]
     return token

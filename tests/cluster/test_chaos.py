@@ -8,7 +8,7 @@ import pytest
 
 from fairwarning.engine.clock import new_request_id
 from tests.cluster.answers import Outcome
-from tests.cluster.run import Report, run
+from tests.cluster.run import KINDS, Report, run
 
 pytestmark = pytest.mark.needs("gcc", "/usr/include/stdio.h")
 
@@ -23,10 +23,10 @@ def chaos(folder: Path, seconds: float) -> Report:
 def assert_busy(report: Report, *kinds: str) -> None:
     """The run tested something: there was something to lose, and several kinds of failures."""
     assert set(kinds) <= {write.kind for write in report.answers.writes if write.outcome is Outcome.DONE}
-    assert len(report.failures) > 3
+    assert len(report.failures) >= KINDS
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.rule("R-12", "L-02")
 def test_ten_seconds_of_failures_break_no_promise(tmp_path: Path) -> None:
     report = chaos(tmp_path, 10.0)

@@ -4,18 +4,18 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests import postgres
+from tests.cli.server import free_port
 from tests.pages import ROOT, Command, Page
 
 PAGE = Page("docs/guides/run-it-for-a-fleet.md")
@@ -26,19 +26,12 @@ PATIENCE = 60.0
 ENDLESS = ("fairwarning serve --config", "python3 act_on_events.py")
 
 
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-
-
 class Reader:
     """Somebody who follows the page: one shell for all terminals, and what they have started."""
 
     def __init__(self, home: Path) -> None:
-        self._ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
+        first = free_port(len(PORTS))
+        self._ports = {port: str(first + number) for number, port in enumerate(PORTS)}
         self.home = home
         self.folder = home / "fleet"
         self.started: dict[str, subprocess.Popen[bytes]] = {}

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "fairwarning"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LOCK_FILES = {"uv.lock", "pylock.toml", "poetry.lock", "Pipfile.lock", "package-lock.json"}
-GENERATED = {".git", ".venv", "__pycache__", "dist", "build"}
+GENERATED = {".git", ".hypothesis", ".venv", "__pycache__", "dist", "build"}
 REGISTRY = re.compile(
     r"https?://(?:[\w.-]*\b(?:pypi|pythonhosted|npmjs|registry|artifactory|nexus)\b)"
     r"|^\s*--?(?:extra-)?index-url\b",
@@ -51,7 +51,11 @@ def test_no_lock_file_is_kept() -> None:
 
 
 def test_no_file_names_a_package_registry() -> None:
-    texts = (path for path in our_files() if path.suffix in {".md", ".py", ".toml", ".txt", ""})
+    texts = (
+        path
+        for path in our_files()
+        if path.suffix in {".json", ".md", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml", ""}
+    )
     named = [path for path in texts if REGISTRY.search(path.read_text(errors="replace"))]
 
     assert named == []

@@ -12,7 +12,7 @@ import pytest
 
 from fairwarning.core.document.render import Json
 from tests.arm.cloud import resource, template
-from tests.cli.server import LOOKS, until
+from tests.cli.server import until
 from tests.cli.test_serve import FLEET, Serving, serving
 from tests.config.files import secret
 from tests.nodes.node import TOKEN
@@ -122,7 +122,7 @@ def test_a_killed_node_leaves_its_deployment_to_the_other(tmp_path: Path) -> Non
         # The lease of the killed node lasts for twenty seconds.
         with suppress(AssertionError):
             until(lambda: networks() > begun, "the other node carries the deployment on")
-        until(lambda: state(second) != "Running", "the deployment has ended", looks=3 * LOOKS)
+        until(lambda: state(second) != "Running", "the deployment has ended")
         ended, deployed = state(second), networks()
 
     assert (left, ended) == ("Running", "Succeeded")

@@ -220,6 +220,8 @@ def test_nodes_go_on_with_what_is_left_when_a_standby_lacks_the_last_changes(
         for server, setting in ((primary, "synchronous_standby_names"), (standby, "primary_conninfo")):
             execute(server.dsn(), f"ALTER SYSTEM SET {setting} = ''")
             execute(server.dsn(), "SELECT pg_reload_conf()")
+        while execute(standby.dsn(), "SELECT 1 FROM pg_stat_wal_receiver"):
+            await asyncio.sleep(0.02)
         await acknowledged(tally, len(tally.approved) + 100)
         primary.signal(signal.SIGKILL)
         await asyncio.to_thread(standby.promote)

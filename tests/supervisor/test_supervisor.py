@@ -209,7 +209,8 @@ def test_a_stop_lets_a_request_finish_before_the_address_is_free(tmp_path: Path)
     async def scenario() -> None:
         async with running(tmp_path) as fleet:
             answer = asyncio.create_task(fleet.ask(GUESTS[0], "/slow"))
-            await asyncio.sleep(0.1)
+            while await fleet.answers() < 1:
+                await asyncio.sleep(0.02)
 
             fleet.stop.set()
             index, _ = await answer

@@ -58,7 +58,7 @@ async def main(mode: str) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     sockets, program = InheritedSockets(assignment), Program(assignment)
-    limits = Limits(grace=5, linger=0.5, steps=Rate(1e9, 1e9))
+    limits = Limits(grace=9, linger=8, steps=Rate(1e9, 1e9))
     server = HttpServer[str](program.answer, lambda: datetime.now(UTC), limits, bind=sockets.bind)
     await server.listen_unix(assignment.internal, "supervisor")
     for inherited in assignment.sockets:
