@@ -1,8 +1,8 @@
 """Every action that a caller can ask for, once.
 
 An API translates a request into one call of ``Control`` and renders what the call returns. A call is one
-request to the engine and at most one commit. The names in it are resolved in the function that fills the
-draft, which runs once per try.
+request to the engine and at most one commit (an inventory is applied in parts). The names in it are resolved
+in the function that fills the draft, which runs once per try.
 """
 
 import asyncio

@@ -103,7 +103,7 @@ class _Request:
 
     @property
     def of_platform(self) -> bool:
-        """Whether nobody asked for it: an outdated answer does no harm, the platform looks again."""
+        """Whether the platform made it: if an outdated state gives it nothing to do, that does no harm."""
         return self.caller.principal.kind is PrincipalKind.PLATFORM
 
     def is_fresh(self, position: int) -> bool:

@@ -223,7 +223,7 @@ class Engine:
         return await self._decider.handle(caller, build, note_refusal)
 
     async def handle(self, command: Command) -> tuple[Change, ...]:
-        """Carry out a command that nobody asked for, and return its changes."""
+        """Carry out a command of the platform, and return its changes."""
         return (await self._submit(Plan((command,)))).changes
 
     async def remark(self, note: Note) -> None:

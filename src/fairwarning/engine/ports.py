@@ -154,6 +154,7 @@ class Store(Protocol):
 
         Raises:
             StaleBatchError: an expected stamp does not hold, or the position is not the last line.
+            StorageError: nothing was stored, or, with ``outcome_unknown``, perhaps all of it.
         """
         ...
 
@@ -331,7 +332,10 @@ class Driver(Protocol):
         ...
 
     async def apply(self, impacts: Sequence[Impact], lease: Lease) -> None:
-        """Begin impacts that have not begun; a repeated call changes nothing."""
+        """Begin impacts that have not begun; a repeated call changes nothing.
+
+        What the driver calls should refuse a fence that is smaller than one it has seen.
+        """
         ...
 
     def watch(self) -> AsyncIterator[MachineRef]:

@@ -6,11 +6,12 @@ when to look again, and that instant is a deadline, too. So is the retry of an i
 the impact is left alone. A commit that leaves an impact unseen makes the scope one to look at, at once.
 
 Scopes are attended to side by side, in the order of their names, at most one task per scope. What a scope's
-observations and deadlines lead to at one moment is one request to the engine. The reconciler holds no truth:
-whatever it forgets, it finds again in the state.
+observations and deadlines lead to at one moment is one request to the engine; an impact that this request
+starts is looked at in the same task. The reconciler holds no truth: whatever it forgets, it finds again in
+the state.
 
 Every node of several does this. A scope that is due, or has to be looked at, waits for its turn: a second for
-each node of a lower rank. Usually the scope has changed by then, and nothing is left to do.
+each node of a lower rank. A deadline has usually been handled by then, and nothing is left to do.
 """
 
 import asyncio
