@@ -5,6 +5,7 @@ import re
 import pytest
 
 from fairwarning.arm import groups
+from fairwarning.arm.documents import overlay
 from fairwarning.arm.resources import lists
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
@@ -12,6 +13,7 @@ from fairwarning.core.model import ScopeKind
 from fairwarning.metadata import instance
 from tests.arm.azure import HOME, ROOT, Azure, at
 from tests.arm.compute import SET, TABLES, VM, both, compute, model, scale_set
+from tests.arm.deploying import listed
 
 pytestmark = pytest.mark.rule("T-31")
 
@@ -397,3 +399,64 @@ def test_disks_that_are_not_there_are_neither_attached_nor_detached(
     azure.put(DB, HERE)
 
     assert azure.refused("POST", f"{DB}/attachDetachDataDisks", lists)[:2] == (status, code)
+
+
+@pytest.mark.rule("T-36")
+def test_an_attached_disk_gets_the_first_free_lun_unless_the_client_gives_another() -> None:
+    azure = compute()
+    azure.put(DB, machine({"name": "root"}, {"lun": 0, "name": "logs", "createOption": "Empty"}))
+    for name in "abcd":
+        azure.put(f"{DISK}/{name}", HERE)
+    given: list[dict[str, Json]] = [{}, {"lun": 3}, {}, {}]
+
+    attached = attach(
+        azure,
+        dataDisksToAttach=[{"diskId": disk_id(name), **lun} for name, lun in zip("abcd", given, strict=True)],
+    )
+
+    assert [at(attached, "dataDisks", number, "lun") for number in range(5)] == [0, 1, 3, 2, 4]
+
+
+EMPTY: list[Json] = [{"lun": lun, "name": f"data-{lun}", "createOption": "Empty"} for lun in range(65)]
+
+
+@pytest.mark.rule("T-36")
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        pytest.param("PUT", f"{VM}/new", machine(None, *EMPTY), id="a machine that is created"),
+        pytest.param("PUT", DB, machine(None, *EMPTY), id="a machine that is replaced"),
+        pytest.param("PATCH", DB, machine(None, *EMPTY), id="a machine that is changed"),
+        pytest.param(
+            "POST",
+            f"{DB}/attachDetachDataDisks",
+            {"dataDisksToAttach": [{"diskId": disk_id("none")}] * 64},
+            id="disks that are attached, before any of them is looked for",
+        ),
+    ],
+)
+def test_a_machine_has_at_most_64_data_disks(method: str, path: str, body: Json) -> None:
+    azure = compute()
+    azure.put(DB, machine(None, EMPTY[0]))
+
+    assert azure.refused(method, path, body) == (
+        409,
+        "OperationNotAllowed",
+        "The maximum number of data disks allowed to be attached to a VM of this size is 64.",
+    )
+    assert azure.put(DB, machine(None, *EMPTY[:64])).status == 200
+
+
+def test_a_machine_that_has_too_many_data_disks_from_an_earlier_release_may_lose_them() -> None:
+    azure = compute()
+    azure.put(DB, machine(None, *EMPTY[:64]))
+    key = f"{ROOT}/providers/{DB}"
+    stored = azure.context.committed().document(key)
+    more: list[Json] = [{**item, "lun": 100, "name": "more"} for item in EMPTY[:1] if isinstance(item, dict)]
+    kept = [*listed(at(stored, "properties", "storageProfile", "dataDisks")), *more * 2]
+    azure.keep({key: overlay(stored, {"properties": {"storageProfile": {"dataDisks": kept}}})})
+
+    azure.patch(DB, {"tags": {"a": "b"}})
+    left = attach(azure, dataDisksToDetach=[{"diskId": disk_id("data-0")}])
+
+    assert len(listed(at(left, "dataDisks"))) == 65

@@ -3,12 +3,13 @@
 A subnet that an interface refers to must exist, and exists until no interface refers to it any more.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection
 from ipaddress import ip_address
 from itertools import islice
 
 from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path
-from fairwarning.arm.errors import AzureError
+from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import group_id
 from fairwarning.core.azure.interfaces import subnet_network
@@ -19,23 +20,34 @@ from fairwarning.core.model import derive_id
 _RESERVED = 4
 #: How many addresses of a subnet are tried at most.
 _MOST = 1 << 16
+#: How many configurations Azure allows a network interface.
+_MOST_CONFIGURATIONS = 256
+
+#: Addresses by the ids of their subnets, in lower case.
+_Addresses = defaultdict[str, set[str]]
 
 
 def assign(state: ArmState, interface: Document, before: Document | None) -> Document:
     """Return a network interface with an address for every configuration; the addresses it had stay.
 
     Raises:
-        AzureError: a subnet does not exist or has no free address, or an address is taken.
+        AzureError: a subnet does not exist or has no free address, an address is taken, or there are too
+            many configurations.
     """
+    given = get_items(interface, "properties", "ipConfigurations")
+    if len(given) > _MOST_CONFIGURATIONS:
+        problem = f"a network interface has at most {_MOST_CONFIGURATIONS} configurations"
+        raise invalid("properties.ipConfigurations", problem)
+    taken_everywhere = _taken(state, str(interface["id"])) if given else _Addresses(set)
     configurations: list[Json] = []
-    for configuration in get_items(interface, "properties", "ipConfigurations"):
-        subnet = str(get_path(configuration, "properties", "subnet", "id"))
-        taken = _taken(state, subnet, str(interface["id"])) | set(_addresses(configurations, subnet))
+    for configuration in given:
+        taken = taken_everywhere[_subnet(configuration)]
         address = get_path(configuration, "properties", "privateIPAddress")
-        if address in taken:
+        if isinstance(address, str) and address in taken:
             message = f"Private address {address} of {interface['id']} is in use by another interface."
             raise AzureError(400, "PrivateIPAddressInUse", message)
         address = address or _choose(state, configuration, before, taken)
+        taken.add(str(address))
         configurations.append(deep_merge(configuration, {"properties": {"privateIPAddress": address}}))
     return {
         **interface,
@@ -75,30 +87,29 @@ def _check_exists(state: ArmState, subnet: str, referrer: str) -> None:
         raise AzureError(400, "InvalidResourceReference", message)
 
 
-def check_unused(state: ArmState, subnets: Iterable[str]) -> None:
+def check_unused(state: ArmState, subnets: Collection[str]) -> None:
     """Refuse to delete subnets that network interfaces refer to.
 
     Raises:
         AzureError: an interface has an address in one of the subnets.
     """
+    taken = _taken(state, besides="") if subnets else {}
     for subnet in subnets:
-        if _taken(state, subnet, besides=""):
+        if subnet.lower() in taken:
             message = f"Subnet {subnet} is in use by a network interface and cannot be deleted."
             raise AzureError(400, "InUseSubnetCannotBeDeleted", message)
 
 
-def _taken(state: ArmState, subnet: str, besides: str) -> set[str]:
-    """Return the addresses that other network interfaces have in a subnet."""
+def _taken(state: ArmState, besides: str) -> _Addresses:
+    """Return the addresses that other network interfaces have."""
     keys = (key for key in state.view.keys_under(group_id("").lower()) if "/networkinterfaces/" in key)
-    others = [state.document(key) for key in list(keys) if key != besides.lower()]
-    return {
-        address
-        for other in others
-        for address in _addresses(get_items(other, "properties", "ipConfigurations"), subnet)
-    }
+    taken = _Addresses(set)
+    for other in [state.document(key) for key in list(keys) if key != besides.lower()]:
+        for configuration in get_items(other, "properties", "ipConfigurations"):
+            address = get_path(configuration, "properties", "privateIPAddress")
+            taken[_subnet(configuration)].add(str(address))
+    return taken
 
 
-def _addresses(configurations: Sequence[Json], subnet: str) -> Iterator[str]:
-    for configuration in configurations:
-        if str(get_path(configuration, "properties", "subnet", "id")).lower() == subnet.lower():
-            yield str(get_path(configuration, "properties", "privateIPAddress"))
+def _subnet(configuration: Json) -> str:
+    return str(get_path(configuration, "properties", "subnet", "id")).lower()

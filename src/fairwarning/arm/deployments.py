@@ -24,7 +24,7 @@ from urllib.parse import quote
 from fairwarning.arm import operations
 from fairwarning.arm.compute import types as compute
 from fairwarning.arm.context import ArmContext, Documents, Edit
-from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path, without_secrets
+from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path
 from fairwarning.arm.errors import AzureError, DeploymentOverError
 from fairwarning.arm.messages import ANONYMOUS, ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import paginate
@@ -36,9 +36,10 @@ from fairwarning.arm.templates.deploy import (
     check_and_plan,
     deploy,
     deployment_failed,
+    evaluate,
 )
 from fairwarning.arm.templates.plan import PlannedResource
-from fairwarning.arm.templates.secrets import blanked, given_secrets, is_secret
+from fairwarning.arm.templates.secrets import given_secrets, shown_parameters
 from fairwarning.core.azure.identity import group_id
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Principal, PrincipalKind, derive_id
@@ -405,22 +406,16 @@ async def _with_secrets(context: ArmContext, request: ArmRequest) -> ArmRequest:
     budget = request.budget or context.evaluator.budget()
     properties = get_path(request.fields(), "properties")
     work = get_path(properties, "template"), get_path(properties, "parameters"), budget
-    secrets = await context.evaluator.run(partial(given_secrets, *work))
+    secrets = await evaluate(context, request, partial(given_secrets, *work))
     return replace(request, budget=budget, secrets=request.secrets | secrets)
 
 
 async def _parameters(context: ArmContext, request: ArmRequest) -> Json:
     """Return the parameters of a deployment, without the values of secrets."""
-    properties = get_path(request.fields(), "properties")
-    parameters: Document = {}
-    for name, declaration in get_fields(properties, "template", "parameters").items():
-        kind, value = str(get_path(declaration, "type")), get_path(properties, "parameters", name, "value")
-        parameter: Document = {"type": kind[:1].upper() + kind[1:]}
-        if not is_secret(kind):
-            parameter["value"] = without_secrets(value)
-        parameters[name] = parameter
     budget = request.budget or context.evaluator.budget()
-    return await context.evaluator.run(partial(blanked, parameters, request.secrets, budget))
+    properties = get_path(request.fields(), "properties")
+    work = get_path(properties, "template"), get_path(properties, "parameters"), request.secrets, budget
+    return await evaluate(context, request, partial(shown_parameters, *work))
 
 
 def _providers(resources: tuple[PlannedResource, ...]) -> Json:

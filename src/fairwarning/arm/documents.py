@@ -4,6 +4,7 @@ from fairwarning.core.azure.members import deep_merge, get_items, get_path, merg
 from fairwarning.core.document.render import Json
 
 __all__ = [
+    "CaseInsensitiveFields",
     "Document",
     "deep_merge",
     "fill",
@@ -17,6 +18,24 @@ __all__ = [
 ]
 
 Document = dict[str, Json]
+
+
+class CaseInsensitiveFields:
+    """Fields that are found in any case, without a search for each."""
+
+    def __init__(self, fields: Document) -> None:
+        self.fields = fields
+        # Of several spellings, the first counts.
+        self._spellings = {name.lower(): name for name in reversed(fields)}
+
+    def spelling(self, name: str) -> str | None:
+        """Return the name of a field as it is declared, or None."""
+        return self._spellings.get(name.lower())
+
+    def get(self, name: str) -> Json:
+        """Return the value of a field, or None."""
+        spelling = self.spelling(name)
+        return None if spelling is None else self.fields[spelling]
 
 
 def get_fields(document: Json, *path: str) -> Document:

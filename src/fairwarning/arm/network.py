@@ -5,7 +5,7 @@ of a network resource with paths of their own (a subnet, a rule) are items of a 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import unquote
@@ -216,7 +216,7 @@ async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
             return ArmResponse(status=204)
         addresses.check_unused(edit.state, _subnet_ids(old))
         if resource.type == _INTERFACES:
-            _check_unused(edit.state, resource.id)
+            _check_unused(_owners(edit.state, resource.id), resource.id)
         edit.put({resource.id: None})
         return ArmResponse()
 
@@ -262,12 +262,19 @@ def complete_document(resource: NetworkResource, body: Json) -> Document:
     return {**document, **identity, **({"location": location} if location else {}), "properties": properties}
 
 
-def check_interface(state: ArmState, interface: str, machine: str) -> None:
-    """Refuse an interface that a machine cannot get: a missing one, or that of another machine (T-41).
+def check_interfaces(state: ArmState, interfaces: Sequence[str], machine: str) -> None:
+    """Refuse interfaces that a machine cannot get: missing ones, or those of another machine (T-41).
 
     Raises:
-        AzureError: the machine cannot get the interface.
+        AzureError: the machine cannot get one of the interfaces.
     """
+    owners = _owners(state, *interfaces) if interfaces else {}
+    for interface in interfaces:
+        _check_exists(state, interface, machine)
+        _check_unused(owners, interface, machine)
+
+
+def _check_exists(state: ArmState, interface: str, machine: str) -> None:
     group = _GROUP.match(interface)
     document = state.document(interface) if group is not None and state.find_group(group[1]) else None
     if document is None or document.get("type") != _INTERFACES:
@@ -276,12 +283,11 @@ def check_interface(state: ArmState, interface: str, machine: str) -> None:
             "referenced resource exists, and that both resources are in the same region."
         )
         raise AzureError(400, "InvalidResourceReference", message)
-    _check_unused(state, interface, machine)
 
 
-def _check_unused(state: ArmState, interface: str, machine: str = "") -> None:
+def _check_unused(owners: Mapping[str, str], interface: str, machine: str = "") -> None:
     """Refuse an interface that a machine has, unless it is the given machine."""
-    owner = _owners(state, interface).get(interface.lower(), machine)
+    owner = owners.get(interface.lower(), machine)
     if owner.lower() != machine.lower():
         message = (
             f"Network Interface {interface} is used by existing resource {owner}. In order to delete the "
@@ -316,18 +322,23 @@ def _with_etag(document: Document) -> Document:
     return {**document, **etag, "properties": properties}
 
 
-def _owners(state: ArmState, interface: str = "") -> Mapping[str, str]:
-    """Return the ids of machines by the ids of their interfaces, all or one; only machines link both."""
+def _owners(state: ArmState, *interfaces: str) -> Mapping[str, str]:
+    """Return the ids of machines by the ids of their interfaces, all or these; only machines link both."""
+    wanted = {interface.lower() for interface in interfaces}
+    # A text is searched for a single id before it is parsed.
+    searched = next(iter(wanted)) if len(wanted) == 1 else ""
     owners: dict[str, str] = {}
     for key in list(state.view.keys_under(group_id("").lower())):
         group, _, name = key.partition("/providers/microsoft.compute/virtualmachines/")
-        if not name or "/" in name or interface.lower() not in (state.view.text(key) or "").lower():
+        if not name or "/" in name or searched not in (state.view.text(key) or "").lower():
             continue
-        interfaces = get_items(state.document(key), "properties", "networkProfile", "networkInterfaces")
-        machine = find_vm(state, {"group": group.rpartition("/")[2], "name": name}) if interfaces else None
+        items = get_items(state.document(key), "properties", "networkProfile", "networkInterfaces")
+        ids = [str(get_path(item, "id")).lower() for item in items]
+        if not ids or (wanted and wanted.isdisjoint(ids)):
+            continue
+        machine = find_vm(state, {"group": group.rpartition("/")[2], "name": name})
         if machine is not None:
-            owner = machine_id(state, machine)
-            owners |= {str(get_path(interface, "id")).lower(): owner for interface in interfaces}
+            owners |= dict.fromkeys(ids, machine_id(state, machine))
     return owners
 
 

@@ -34,6 +34,8 @@ from fairwarning.core.model import Machine, Scope, ScopeProperties, derive_id
 
 _TYPE = f"Microsoft.Compute/{DISKS}"
 _ATTACHMENT = "attachment"
+#: How many data disks the largest sizes of Azure allow.
+_MOST_DATA_DISKS = 64
 #: The kind of a disk that is created with its machine.
 _DEFAULT_SKU = "Premium_LRS"
 _MACHINE = re.compile(
@@ -51,6 +53,7 @@ def create_with(
 ) -> dict[str, Document]:
     """Return the document of a new machine, and those of its disks."""
     identity = _identify_with(state, machine, scope, document)
+    _check_number([], get_items(identity.disks, "dataDisks"))
     return _attach(state, identity, machine.vm_id) | _store(identity, document)
 
 
@@ -62,6 +65,7 @@ def change_with(
         identify(machine, scope, state.document),
         _identify_with(state, machine, scope, document),
     )
+    _check_number(get_items(before.disks, "dataDisks"), get_items(after.disks, "dataDisks"))
     kept = {_id(disk).lower() for disk in disks_of(after.disks)}
     detached = {
         _id(disk): _without_attachment(_existing(state, _id(disk)) or _new_document(state, before, disk))
@@ -110,23 +114,36 @@ def with_data_disks(state: ArmState, before: Sequence[Json], body: Document) -> 
     """Return the data disks of a machine after some were attached, and some detached.
 
     Raises:
-        AzureError: a disk does not exist, or is not attached to the machine.
+        AzureError: a disk does not exist, or is not attached to the machine, or there are too many.
     """
     detached = {str(get_path(item, "diskId")).lower() for item in get_items(body, "dataDisksToDetach")}
     unknown = detached - {_id(disk).lower() for disk in before}
     if unknown:
         raise invalid("dataDisksToDetach", f"{min(unknown)} is not a data disk of the virtual machine")
     after = [disk for disk in before if _id(disk).lower() not in detached]
-    for item in get_items(body, "dataDisksToAttach"):
+    attached = get_items(body, "dataDisksToAttach")
+    _check_number(before, [*after, *attached])
+    taken = [get_path(disk, "lun") for disk in after]
+    for item in attached:
         identifier = str(get_path(item, "diskId"))
         names = resource_ids.parse_reference({"id": identifier}, DISKS, "dataDisksToAttach") or {}
         disk = TYPE.require(state, names)
-        free = next(lun for lun in count() if lun not in [get_path(other, "lun") for other in after])
         given = {name: value for name, value in get_fields(item).items() if name.lower() != "diskid"}
         size = get_path(disk, "properties", "diskSizeGB")
         own: Document = {"createOption": "Attach", "managedDisk": {"id": disk["id"]}, "diskSizeGB": size}
-        after.append({"lun": free, **given, **own})
+        after.append({"lun": next(lun for lun in count() if lun not in taken), **given, **own})
+        taken.append(get_path(after[-1], "lun"))
     return after
+
+
+def _check_number(before: Sequence[Json], after: Sequence[Json]) -> None:
+    """Refuse more data disks than Azure allows; a machine that has more may keep them, and lose some."""
+    if len(after) > max(len(before), _MOST_DATA_DISKS):
+        message = (
+            "The maximum number of data disks allowed to be attached to a VM of this size is "
+            f"{_MOST_DATA_DISKS}."
+        )
+        raise AzureError(409, "OperationNotAllowed", message, "dataDisks")
 
 
 def documents_after(state: ArmState, machine: Document) -> Documents:

@@ -211,10 +211,9 @@ def _check_same_set(state: ArmState, request: ArmRequest, scope: Scope, body: Do
 def _check_interfaces(state: ArmState, names: Names, before: Document | None, body: Document) -> None:
     """Refuse new interfaces that do not exist, or belong to other machines."""
     kept = {str(get_path(interface, "id")).lower() for interface in get_items(before, *_INTERFACES)}
-    for interface in get_items(body, *_INTERFACES):
-        identifier = get_path(interface, "id")
-        if isinstance(identifier, str) and identifier.lower() not in kept:
-            network.check_interface(state, identifier, resource_id(names["group"], VMS, names["name"]))
+    identifiers = (get_path(interface, "id") for interface in get_items(body, *_INTERFACES))
+    new = [name for name in identifiers if isinstance(name, str) and name.lower() not in kept]
+    network.check_interfaces(state, new, resource_id(names["group"], VMS, names["name"]))
 
 
 def _refuse_own_policy(document: Document) -> None:

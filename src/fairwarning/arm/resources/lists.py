@@ -24,6 +24,7 @@ _CLAUSE = re.compile(
     r"\s*+(?P<link>and\b|or\b|\Z)",
     re.IGNORECASE,
 )
+_MOST_CLAUSES = 20
 _RESOURCE = re.compile(r"/subscriptions/[^/]+/resourcegroups/[^/]+/providers/([^/]+/[^/]+)/[^/]+")
 _UNLISTED_TYPES = frozenset({"microsoft.resources/deployments"})
 _SUMMARY_MEMBERS = ("id", "name", "type", "location", "kind", "sku", "zones", "identity", "tags", "managedBy")
@@ -100,6 +101,9 @@ def _parse_filter(text: str) -> list[list[Predicate]]:
                 f"The filter '{text}' is not supported: it must be clauses like resourceType eq '...', "
                 "resourceType ne '...' or substringof('...', name), linked by and, or."
             )
+            raise AzureError(400, "InvalidFilterInQueryString", message)
+        if sum(map(len, alternatives)) == _MOST_CLAUSES:
+            message = f"The filter has more than {_MOST_CLAUSES} clauses."
             raise AzureError(400, "InvalidFilterInQueryString", message)
         alternatives[-1].append(_predicate(clause))
         position, link = clause.end(), clause["link"].lower()

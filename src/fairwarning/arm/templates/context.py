@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from fairwarning.arm.documents import CaseInsensitiveFields
 from fairwarning.arm.errors import InvalidTemplateError
 from fairwarning.arm.templates.budget import DEEPEST, Budget
 from fairwarning.arm.templates.expressions import (
@@ -126,11 +127,11 @@ class TemplateContext:
         self.trees = Trees(budget)
         #: The ids of resources by the lower-case names that a template may use.
         self.named: dict[str, list[str]] = {}
-        self._declared = _CaseInsensitiveFields(section(template, "parameters"))
+        self._declared = CaseInsensitiveFields(section(template, "parameters"))
         given = as_fields({} if parameters is None else parameters, "parameters")
-        self._given = _CaseInsensitiveFields(given)
+        self._given = CaseInsensitiveFields(given)
         variables, self._looped = _split_loops(section(template, "variables"))
-        self._variables = _CaseInsensitiveFields(variables)
+        self._variables = CaseInsensitiveFields(variables)
         self._values: dict[str, Json] = {}
         self._evaluating: set[str] = set()
         self.functions: Mapping[str, TemplateFunction] = {
@@ -176,6 +177,7 @@ class TemplateContext:
         return self._memoize(f"parameter {spelling}", lambda: self._value(spelling))
 
     def _value(self, name: str) -> Json:
+        self.budget.charge_steps()
         declared = as_fields(self._declared.fields[name], "its declaration")
         spelling = self._given.spelling(name)
         given = as_fields({} if spelling is None else self._given.fields[spelling], "what is given for it")
@@ -328,19 +330,6 @@ def _providers(a: FunctionArguments) -> Json:
     if len(a.values) == 1:
         return {"namespace": a.text(0), "resourceTypes": []}
     return {"resourceType": a.text(1), "locations": [], "apiVersions": [API_VERSION]}
-
-
-class _CaseInsensitiveFields:
-    """Fields with case-insensitive names."""
-
-    def __init__(self, fields: dict[str, Json]) -> None:
-        self.fields = fields
-        # Of several spellings, the first counts.
-        self._spellings = {name.lower(): name for name in reversed(fields)}
-
-    def spelling(self, name: str) -> str | None:
-        """Return the name of a field as it is declared, or None."""
-        return self._spellings.get(name.lower())
 
 
 def _split_loops(variables: Mapping[str, Json]) -> tuple[dict[str, Json], frozenset[str]]:

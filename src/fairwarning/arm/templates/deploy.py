@@ -1,10 +1,11 @@
 """Deploys a template: puts its resources one after the other, each through the PUT handler of its type."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from fairwarning.arm import network
@@ -35,6 +36,7 @@ DEPLOYMENT = "Microsoft.Resources/deployments"
 _NAME = re.compile(r"[-\w.()]{1,64}", re.ASCII)
 _ROOT = re.compile(r"/subscriptions/([^/]+)(?:/resourceGroups/([^/]+))?/.*", re.IGNORECASE)
 
+T = TypeVar("T")
 #: The PUT handlers of resource types, in lower case; other types are stored as they are, or refused.
 Puts = Mapping[str, Handler]
 
@@ -67,10 +69,7 @@ async def check_and_plan(
         _target(context, request, group, {}),
         request.budget or context.evaluator.budget(),
     )
-    try:
-        resources = await context.evaluator.run(work)
-    except InvalidTemplateError as problem:
-        raise await _invalid_template(context, request, problem) from problem
+    resources = await evaluate(context, request, work)
     for resource in resources:
         if resource.type.lower() not in puts and not network.is_stored_type(resource.type):
             message = (
@@ -79,6 +78,18 @@ async def check_and_plan(
             )
             raise AzureError(400, "NoRegisteredProviderFound", message)
     return resources
+
+
+async def evaluate(context: ArmContext, request: ArmRequest, work: Callable[[], T]) -> T:
+    """Run a part of the evaluation of a template, outside the event loop, and return its result.
+
+    Raises:
+        AzureError: the template is invalid, or exceeds its budget.
+    """
+    try:
+        return await context.evaluator.run(work)
+    except InvalidTemplateError as problem:
+        raise await _invalid_template(context, request, problem) from problem
 
 
 async def deploy(

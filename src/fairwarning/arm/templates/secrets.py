@@ -7,7 +7,13 @@ that is made of a template is therefore stored before the secrets in it are blan
 import json
 from collections.abc import Collection, Iterable, Iterator
 
-from fairwarning.arm.documents import get_fields, get_path
+from fairwarning.arm.documents import (
+    CaseInsensitiveFields,
+    Document,
+    get_fields,
+    get_path,
+    without_secrets,
+)
 from fairwarning.arm.templates.budget import Budget
 from fairwarning.core.document.render import Json
 
@@ -26,10 +32,34 @@ def is_secret(kind: Json) -> bool:
 
 def given_secrets(template: Json, parameters: Json, budget: Budget) -> frozenset[str]:
     """Return the secrets among the parameters that a template is deployed with."""
-    declared = get_fields(template, "parameters").items()
-    secure = [name for name, declaration in declared if is_secret(get_path(declaration, "type"))]
     with budget.running():
-        return secrets_of((get_path(parameters, name, "value") for name in secure), budget)
+        return secrets_of(
+            (value for _, kind, value in _given(template, parameters, budget) if is_secret(kind)), budget
+        )
+
+
+def shown_parameters(template: Json, parameters: Json, secrets: Collection[str], budget: Budget) -> Json:
+    """Return the parameters of a deployment, without the values of secrets.
+
+    Raises:
+        OverBudgetError: there are too many parameters, or too many secrets to look for.
+    """
+    shown: Document = {}
+    with budget.running():
+        for name, kind, value in _given(template, parameters, budget):
+            parameter: Document = {"type": kind[:1].upper() + kind[1:]}
+            if not is_secret(kind):
+                parameter["value"] = without_secrets(value)
+            shown[name] = parameter
+    return blanked(shown, secrets, budget)
+
+
+def _given(template: Json, parameters: Json, budget: Budget) -> Iterator[tuple[str, str, Json]]:
+    """Yield name, type and given value of each parameter that a template declares."""
+    given = CaseInsensitiveFields(parameters if isinstance(parameters, dict) else {})
+    for name, declaration in get_fields(template, "parameters").items():
+        budget.charge_steps()
+        yield name, str(get_path(declaration, "type")), get_path(given.get(name), "value")
 
 
 def secrets_of(values: Iterable[Json], budget: Budget) -> frozenset[str]:
