@@ -8,7 +8,14 @@ from itertools import pairwise
 
 import pytest
 
-from fairwarning.agent.client import FIRST_TIMEOUT, TIMEOUT, MetadataClient, RefusedError, UnavailableError
+from fairwarning.agent.client import (
+    FIRST_TIMEOUT,
+    LONG_POLL,
+    TIMEOUT,
+    MetadataClient,
+    RefusedError,
+    UnavailableError,
+)
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import EventId
 from tests.agent.scripted import Answer, FakeClock, dripping, endpoint
@@ -325,3 +332,21 @@ def test_the_time_is_that_of_the_endpoints_clock() -> None:
         client.poll()
 
     assert client.now() == clock.now() + timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        pytest.param("Fri, 31 Dec 9999 23:59:59 GMT", id="at the end of the calendar"),
+        pytest.param("0001-01-01T00:00:00Z", id="at the beginning of the calendar"),
+    ],
+)
+def test_a_date_that_leaves_no_room_for_durations_is_ignored(date: str) -> None:
+    with endpoint(Answer(200, ONE, {"Date": date})) as script:
+        clock = FakeClock()
+        client = MetadataClient(script.url, clock)
+
+        client.poll()
+        clock.wait(LONG_POLL)
+
+    assert client.now() == clock.now()

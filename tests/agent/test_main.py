@@ -161,6 +161,31 @@ def test_status_lists_the_journal(config: str, tmp_path: Path, capsys: pytest.Ca
     assert output.startswith("an agent is running\nE1 Reboot of web_0: failed (the drain exits 1), since")
 
 
+def test_control_characters_of_a_document_do_not_reach_the_terminal(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = REBOOT.replace(b'"Reboot"', rb'"\u001b[2J"')
+    with Journal(tmp_path) as journal:
+        journal.write(record(seen(kind="\x1b[2J"), EventStep.READY))
+    with endpoint(Answer(200, body, AT_NOON)) as script:
+        main(["explain", "--config", config, "--endpoint", script.url, "--state", str(tmp_path)])
+    main(["status", "--config", config, "--state", str(tmp_path)])
+
+    output = capsys.readouterr().out
+    assert r"E1 \x1b[2J Scheduled: " in output
+    assert r"E1 \x1b[2J of web_0: ready" in output
+
+
+def test_control_characters_of_an_error_do_not_reach_the_terminal(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with endpoint(Answer(400, b"no\x1b[2J\nhint: run this")) as script:
+        code = main(["explain", "--config", config, "--endpoint", script.url])
+
+    assert code == 3
+    assert r"the endpoint answers 400: no\x1b[2J\nhint: run this" in capsys.readouterr().err
+
+
 def test_an_endpoint_that_does_not_answer_has_its_own_exit_code(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

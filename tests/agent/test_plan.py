@@ -1,7 +1,7 @@
 """The plan, case by case: the known mistakes of handlers, and every rule of section C."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -388,6 +388,12 @@ def test_an_incarnation_that_starts_again_is_read_all_the_same(incarnation: int 
         pytest.param(seen(notice=timedelta(0)), 30, None, id="what may start now has no deadline"),
         pytest.param(seen(notice=None), 30, None, id="no date, no deadline"),
         pytest.param(started(E1), 30, None, id="what has started has no deadline"),
+        pytest.param(
+            replace(E1, not_before=datetime.min.replace(tzinfo=UTC)),
+            30,
+            None,
+            id="a date at the beginning of the calendar has passed",
+        ),
     ],
 )
 def test_preparing_ends_in_time(event: ObservedEvent, margin: int, expected: int | None) -> None:

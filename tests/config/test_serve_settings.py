@@ -9,13 +9,15 @@ import jsonschema_rs
 import pytest
 
 from fairwarning import __version__
+from fairwarning.arm.tls import certificates
 from fairwarning.config import TlsSettings
 from fairwarning.config.read_file import ConfigError
 from fairwarning.config.serve_file import schema
-from fairwarning.config.serve_settings import load
+from fairwarning.config.serve_settings import GENERATED_KEYS, load
 from fairwarning.core.model import MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import DEFAULT_RETENTION, Retention
 from tests.config.files import SQLITE, loaded, secret, write
+from tests.conftest import NOON
 
 ROOT = Path(__file__).parents[2]
 
@@ -189,6 +191,27 @@ def test_tokens_and_certificates_are_files_beside_the_file(tmp_path: Path) -> No
     assert "management-token" not in repr(settings)
 
 
+@pytest.mark.parametrize("files", [(), ("ca-key.pem", "server-key.pem")], ids=["not yet", "generated"])
+def test_the_directory_of_an_authority_may_be_empty_or_have_private_keys(
+    tmp_path: Path, files: tuple[str, ...]
+) -> None:
+    (tmp_path / "authority").mkdir()
+    for name in files:
+        secret(tmp_path / "authority", name)
+
+    serve = loaded(tmp_path, '[tls]\ndirectory = "authority"').settings.serve
+
+    assert serve is not None
+    assert serve.tls == TlsSettings(directory=tmp_path / "authority")
+
+
+def test_every_key_that_a_server_generates_is_checked(tmp_path: Path) -> None:
+    certificates(tmp_path, (), NOON)
+
+    keys = {path.name for path in tmp_path.iterdir() if b"PRIVATE KEY" in path.read_bytes()}
+    assert keys == set(GENERATED_KEYS)
+
+
 REFUSED = [
     pytest.param("x = [", "fleet.toml: is not TOML: Invalid value (at end of document)", id="no TOML"),
     pytest.param("", "fleet.toml: [store]: is missing", id="no store"),
@@ -285,6 +308,18 @@ REFUSED = [
         f'{SQLITE}[tls]\ncertificate = "token"\nkey = "readable"',
         "fleet.toml: [tls] key: other users can read readable (mode 0644): chmod 600 readable",
         id="a key that other users can read",
+    ),
+    pytest.param(
+        f'{SQLITE}[tls]\ndirectory = "authority"',
+        "fleet.toml: [tls] directory: other users can read authority/ca-key.pem (mode 0644): "
+        "chmod 600 authority/ca-key.pem",
+        id="the key of a generated authority that other users can read",
+    ),
+    pytest.param(
+        f'{SQLITE}[tls]\ndirectory = "authority"',
+        "fleet.toml: [tls] directory: other users can read authority/server-key.pem (mode 0640): "
+        "chmod 600 authority/server-key.pem",
+        id="a generated key that a group can read",
     ),
     pytest.param(
         f"{SQLITE}[tls]",
@@ -427,6 +462,9 @@ def test_a_file_is_refused(tmp_path: Path, text: str, problem: str) -> None:
     secret(tmp_path, "readable", mode=0o644)
     secret(tmp_path, "short", "short")
     secret(tmp_path, "empty", "\n")
+    (tmp_path / "authority").mkdir()
+    secret(tmp_path, "authority/ca-key.pem", mode=0o644)
+    secret(tmp_path, "authority/server-key.pem", mode=0o640)
     write(tmp_path, "name,adress\na,10.0.0.1\n", "columns.csv")
     write(tmp_path, "name\na,b\n", "cells.csv")
     write(tmp_path, "name,update_domain\na,x\n", "numbers.csv")

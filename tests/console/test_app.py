@@ -143,6 +143,14 @@ def test_a_form_that_no_page_of_ours_has_is_refused(form: dict[str, str], status
     assert response.status_code == status
 
 
+def test_a_query_with_too_many_fields_is_refused_before_the_login() -> None:
+    client = console_client(WEB, token="correct horse battery", loopback=False)
+
+    page = client.page(f"/login?{'&' * 2_000}", status=422)
+
+    assert f"has more than {MOST_FIELDS} fields" in text(page)
+
+
 @pytest.mark.parametrize(
     ("body", "pairs"),
     [

@@ -47,7 +47,7 @@ def test_only_the_tag_of_a_release_publishes(workflow: Member) -> None:
 
     pushed = {"tags": ["v[0-9]+.[0-9]+.[0-9]+"]}
     assert member(workflow, "on") == {"push": pushed, "workflow_dispatch": None}
-    assert {member(job, "if") for job in publish} == {"startsWith(github.ref, 'refs/tags/v')"}
+    assert {member(job, "if") for job in publish} == {"github.event_name == 'push'"}
 
 
 def test_each_job_has_the_least_permissions_and_no_secret(workflow: Member) -> None:

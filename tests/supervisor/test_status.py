@@ -7,12 +7,13 @@ import pytest
 
 from fairwarning.config import Settings
 from fairwarning.formats.prometheus import MetricType, parse_metrics
-from fairwarning.http1.messages import Request, Response
+from fairwarning.http1.messages import Reply, Request, Response
 from fairwarning.server import FleetServer
 from fairwarning.supervisor.metrics import FLEET_METRICS, SHARED_GAUGES
 from fairwarning.supervisor.status import StatusApp, WorkerReports, fetch
 from fairwarning.supervisor.supervisor import WorkerSupervisor
 from fairwarning.supervisor.worker import Launch
+from fairwarning.throttle import DELAYS, MAX_WAITING, Throttle
 
 TOKEN = "a-token-that-is-long-enough"
 
@@ -29,16 +30,34 @@ WORK = {
 }
 
 
-def ask(folder: Path, path: str, token: str | None, method: str = "GET", **headers: str) -> Response:
+def status_app(folder: Path, token: str | None, throttle: Throttle | None = None) -> StatusApp:
+    """Return the app of a supervisor without workers."""
+    launch = Launch(command=(), environment=dict, variable="WORKER", directory=folder)
+    reports = WorkerReports()
+    return StatusApp(WorkerSupervisor(launch, [], 0, reports), reports, token, throttle)
+
+
+def request_of(path: str, method: str = "GET", **headers: str) -> Request:
+    return Request(method, path, "", {name: (value,) for name, value in headers.items()}, b"", True)
+
+
+async def settled(reply: Reply) -> Response:
+    return reply if isinstance(reply, Response) else await reply
+
+
+def ask(
+    folder: Path,
+    path: str,
+    token: str | None,
+    method: str = "GET",
+    throttle: Throttle | None = None,
+    **headers: str,
+) -> Response:
     """Ask a supervisor without workers."""
 
     async def scenario() -> Response:
-        launch = Launch(command=(), environment=dict, variable="WORKER", directory=folder)
-        reports = WorkerReports()
-        app = StatusApp(WorkerSupervisor(launch, [], 0, reports), reports, token)
-        lines = {name: (value,) for name, value in headers.items()}
-        reply = app.answer(None, Request(method, path, "", lines, b"", True))
-        return reply if isinstance(reply, Response) else await reply
+        app = status_app(folder, token, throttle)
+        return await settled(app.answer("10.0.0.1", request_of(path, method, **headers)))
 
     return asyncio.run(scenario())
 
@@ -66,6 +85,42 @@ def test_with_a_token_metrics_need_it(tmp_path: Path, authorization: str, status
     answer = ask(tmp_path, "/metrics", TOKEN, host="metrics.example", authorization=authorization)
 
     assert answer.status == status
+
+
+def test_each_further_wrong_token_waits_longer(tmp_path: Path) -> None:
+    delays: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        delays.append(seconds)
+
+    throttle = Throttle(lambda: 0.0, sleep)
+    for authorization in ("Bearer wrong", "", f"Bearer {TOKEN}", "Bearer wrong", "Bearer wrong"):
+        ask(tmp_path, "/metrics", TOKEN, throttle=throttle, authorization=authorization)
+
+    assert delays == list(DELAYS[:3])
+
+
+def test_a_wrong_token_is_refused_at_once_while_too_many_wait(tmp_path: Path) -> None:
+    async def scenario() -> Response:
+        held = asyncio.Event()
+
+        async def sleep(seconds: float) -> None:
+            await held.wait()
+
+        app = status_app(tmp_path, TOKEN, Throttle(lambda: 0.0, sleep))
+        request = request_of("/metrics", authorization="Bearer wrong")
+        guesses = [
+            asyncio.ensure_future(settled(app.answer("10.0.0.1", request))) for _ in range(MAX_WAITING)
+        ]
+        await asyncio.sleep(0)
+        refused = await settled(app.answer("10.0.0.1", request))
+        held.set()
+        await asyncio.gather(*guesses)
+        return refused
+
+    answer = asyncio.run(scenario())
+
+    assert (answer.status, answer.headers) == (429, (("Retry-After", "2"),))
 
 
 def test_health_needs_no_token_and_says_nothing_of_the_fleet(tmp_path: Path) -> None:

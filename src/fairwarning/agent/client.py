@@ -37,6 +37,9 @@ LONG_POLL = timedelta(seconds=20)
 SMALLER_IGNORED = timedelta(seconds=5)
 #: A smaller difference between two clocks is ignored: dates on the wire have whole seconds.
 SAME_TIME = timedelta(seconds=3)
+#: A date outside of these years is ignored: adding the longest duration to it must stay within ``datetime``.
+#: The clock of an emulator may be years ahead, but never beyond the last of them.
+FIRST_YEAR, LAST_YEAR = 1970, 8000
 LARGEST_ANSWER = 4 * 1024 * 1024
 OFFERS_WAIT = "IMDS/fairwarning"
 
@@ -260,7 +263,7 @@ class MetadataClient:
     def _receive(self, response: HTTPResponse) -> MetadataReply:
         headers = {name.lower(): value for name, value in response.getheaders()}
         date = parse_instant(headers.get("date", ""))
-        if date is not None:
+        if date is not None and FIRST_YEAR <= date.year <= LAST_YEAR:
             offset = date - self._clock.now()
             self.offset = offset if abs(offset) > SAME_TIME else timedelta(0)
         return MetadataReply(response.status, headers, response.read(LARGEST_ANSWER))

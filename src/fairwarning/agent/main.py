@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import TextIO
 
 from fairwarning import __version__
 from fairwarning.agent import report, telemetry
@@ -22,6 +23,7 @@ from fairwarning.agent.journal import Journal, in_use, read_records
 from fairwarning.agent.service import AgentService
 from fairwarning.agent.settings import DEFAULT_FILE, AgentSettings, address, load
 from fairwarning.core.errors import FairWarningError
+from fairwarning.formats.hidden_characters import escape_hidden
 
 #: How long `explain` looks for an endpoint and waits for its answer; a person is waiting.
 EXPLAIN_TIMEOUT = timedelta(seconds=10)
@@ -107,14 +109,14 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
 def _check(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
     settings = _settings(options, environment)
     for line in report.rehearse(settings, settings.machine or "this-machine", AgentSystemClock().now()):
-        print(line)
+        _print(line)
     return max((_print_error(problem) for problem in report.problems(settings, environment)), default=0)
 
 
 def _status(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
     folder = _settings(options, environment).state
     for line in report.status(read_records(folder), in_use(folder)):
-        print(line)
+        _print(line)
     return 0
 
 
@@ -129,17 +131,22 @@ def _explain(options: argparse.Namespace, environment: Mapping[str, str]) -> int
     running = in_use(settings.state)
     records = read_records(settings.state)
     for line in report.explain(document, records, me, settings, client.now(), running, environment):
-        print(line)
+        _print(line)
     return 0
 
 
+def _print(line: str, file: TextIO | None = None) -> None:
+    """Print a line; texts of the endpoint must not control the terminal."""
+    print(escape_hidden(line), file=file)
+
+
 def _print_progress(text: str) -> None:
-    print(f"fairwarning-agent: {text}", file=sys.stderr)
+    _print(f"fairwarning-agent: {text}", sys.stderr)
 
 
 def _print_error(problem: str, *hints: str) -> int:
     for line in (f"fairwarning-agent: {problem}", *hints):
-        print(line, file=sys.stderr)
+        _print(line, sys.stderr)
     return 1
 
 

@@ -170,10 +170,10 @@ def deadline(event: ObservedEvent, margin: timedelta, now: datetime) -> datetime
     """Return when preparing must end: a margin before NotBefore, if that is known and ahead (C-09)."""
     if event.not_before is None or event.started:
         return None
-    for limit in (event.not_before - margin, event.not_before):
-        if limit > now:
-            return limit
-    return None
+    left = event.not_before - now
+    if left > margin:
+        return event.not_before - margin
+    return event.not_before if left > timedelta(0) else None
 
 
 def drained(memory: Memory) -> bool:

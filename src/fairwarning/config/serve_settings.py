@@ -4,6 +4,7 @@ Everything is checked before anything is opened, and all problems are reported a
 files of their own that no other user can read; a file whose mode allows that is refused.
 """
 
+import os
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +36,9 @@ T = TypeVar("T")
 
 #: How long idle connections of guests have for one more request when the server ends; most poll every second.
 LINGER = timedelta(seconds=2)
+
+#: The keys that a server generates in the directory of [tls].
+GENERATED_KEYS = ("ca-key.pem", "server-key.pem")
 
 _TLS_HINT = "add the table [tls], or plain_http = true if another program terminates TLS"
 
@@ -195,12 +199,20 @@ class _SettingsReader:
             if text:
                 with self._complaints("tls", key):
                     check_readable(self._path(text), secret=key == "key")
+        if table.directory:
+            self._check_generated_keys(self._path(table.directory))
         return TlsSettings(
             certificate=self._path(table.certificate) if table.certificate else None,
             key=self._path(table.key) if table.key else None,
             directory=self._path(table.directory) if table.directory else None,
             names=tuple(table.names),
         )
+
+    def _check_generated_keys(self, directory: Path) -> None:
+        for path in (directory / name for name in GENERATED_KEYS):
+            with self._complaints("tls", "directory"):
+                if os.path.exists(path):
+                    check_readable(path, secret=True)
 
     def _dsn(self, table: PostgresTable) -> str:
         if bool(table.dsn) == bool(table.dsn_file):

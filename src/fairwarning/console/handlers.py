@@ -175,7 +175,7 @@ class PageHandlers:
         """Show an error page."""
         status, text = _status(error), _error_text(request, error)
         title = HTTPStatus(status).phrase
-        page = layout.render_bare("error.html", title, self._page_request(request), text=text)
+        page = layout.render_bare("error.html", title, self._request_without_query(request), text=text)
         return _with_retry(error, HTMLResponse(page, status, headers=_ERROR_HEADERS))
 
     async def _render(
@@ -198,10 +198,12 @@ class PageHandlers:
         return _with_retry(error, HTMLResponse(page, status))
 
     def _page_request(self, request: Request) -> PageRequest:
+        return replace(self._request_without_query(request), query=parse_fields(request.url.query))
+
+    def _request_without_query(self, request: Request) -> PageRequest:
         return PageRequest(
             path=request.url.path,
             name=str(request.path_params.get("name", "")),
-            query=parse_fields(request.url.query),
             csrf=self._sessions.csrf_token(_session(request)),
             emulator=self._context.engine.policy.emulator,
         )

@@ -8,10 +8,11 @@ worker, and ``fairwarning_workers`` in the metrics counts them.
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
-from fairwarning.access import bearer_token_matches, hosts_are_loopback
+from fairwarning.access import bearer_token_matches, has_bearer_token, hosts_are_loopback
 from fairwarning.core.document.render import Json
 from fairwarning.formats.prometheus import (
     MEDIA_TYPE,
@@ -25,6 +26,7 @@ from fairwarning.http1.messages import JSON, Reply, Request, Response, failure
 from fairwarning.supervisor.metrics import CombinedMetrics
 from fairwarning.supervisor.supervisor import Place, WorkerSupervisor
 from fairwarning.supervisor.worker import Worker, WorkerState
+from fairwarning.throttle import Throttle, TooManyGuessesError
 
 #: Seconds that a worker has for an answer.
 _TIMEOUT = 5.0
@@ -58,9 +60,16 @@ class WorkerReports:
 class StatusApp:
     """Answers about the workers of a supervisor; with a token, metrics need it."""
 
-    def __init__(self, supervisor: WorkerSupervisor, reports: WorkerReports, token: str | None) -> None:
+    def __init__(
+        self,
+        supervisor: WorkerSupervisor,
+        reports: WorkerReports,
+        token: str | None,
+        throttle: Throttle | None = None,
+    ) -> None:
         self._supervisor = supervisor
         self._reports = reports
+        self._throttle = throttle or Throttle()
         self.set_token(token)
 
     def set_token(self, token: str | None) -> None:
@@ -75,18 +84,29 @@ class StatusApp:
             return failure(405, "only GET and HEAD are allowed")
         if request.path in _HEALTH_PATHS:
             return self._health(request.path)
-        return self._refusal(request) or self._metrics()
+        return self._metrics(caller or "", request)
 
-    def _refusal(self, request: Request) -> Response | None:
+    async def _refusal(self, caller: str, request: Request) -> Response | None:
         if self._token is not None:
-            if bearer_token_matches(request.headers.get("authorization", ()), self._token):
-                return None
-            return failure(401, "a bearer token is required")
+            return await self._check_token(caller, request.headers.get("authorization", ()), self._token)
         if hosts_are_loopback(request.headers.get("host", ())):
             return None
         return failure(403, "without a token, the Host header must name a loopback address")
 
-    async def _metrics(self) -> Response:
+    async def _check_token(self, caller: str, authorization: Sequence[str], token: bytes) -> Response | None:
+        if bearer_token_matches(authorization, token):
+            return None
+        if has_bearer_token(authorization):
+            try:
+                await self._throttle.wrong_token(caller)
+            except TooManyGuessesError as error:
+                return replace(failure(429, str(error)), headers=(("Retry-After", error.retry_after),))
+        return failure(401, "a bearer token is required")
+
+    async def _metrics(self, caller: str, request: Request) -> Response:
+        refusal = await self._refusal(caller, request)
+        if refusal is not None:
+            return refusal
         supervisor = self._supervisor
         families = await self._reports.metrics(supervisor.processes)
         text = render_metrics((*own_families(supervisor.places), *families))
