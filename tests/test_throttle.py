@@ -112,6 +112,14 @@ def test_a_whole_network_of_ipv6_is_one_caller() -> None:
     assert delays.seconds == [DELAYS[0], DELAYS[1], DELAYS[0]]
 
 
+def test_callers_with_ipv4_are_told_apart_on_a_socket_for_both_families() -> None:
+    delays = Delays()
+
+    delays.wrong("::ffff:192.0.2.7", "::ffff:192.0.2.8", "192.0.2.7")
+
+    assert delays.seconds == [DELAYS[0], DELAYS[0], DELAYS[1]]
+
+
 def test_wrong_tokens_are_forgotten_after_a_while() -> None:
     delays = Delays()
 

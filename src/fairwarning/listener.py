@@ -1,8 +1,8 @@
 """A listener for the operator API, the management API and the console: serves an ASGI app within limits.
 
 uvicorn speaks HTTP. This module accepts the connections and enforces the limits of ``ListenerLimits``: how
-many connections are open, how long a request may take to arrive, how large it may be, and how long a
-response waits for a client that does not read.
+many connections are open, how long a request may take to arrive, how large it may be, how many requests wait
+behind each other, and how long a response waits for a client that does not read.
 """
 
 import asyncio
@@ -15,18 +15,20 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
+from ipaddress import IPv6Address, ip_address
 from math import ceil
 from typing import TYPE_CHECKING
 
 from fairwarning.config import ListenerLimits
 from fairwarning.formats.log_messages import LogMessage
 from fairwarning.formats.prometheus import MetricFamily, MetricType, Sample
+from fairwarning.throttle import network_of
 
 if TYPE_CHECKING:
     import uvicorn
     from starlette.types import ASGIApp, Receive, Send
     from starlette.types import Scope as ASGIScope
-    from uvicorn._types import ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCallable, Scope
+    from uvicorn._types import ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCallable, ASGISendEvent, Scope
     from uvicorn.protocols.http.h11_impl import H11Protocol
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -36,6 +38,8 @@ _ACCEPT_BATCH = 64
 _BACKLOG = 1024
 #: Seconds without accepting after an accept failed, most often because no descriptor was left.
 _ACCEPT_PAUSE = 1.0
+#: Bytes that uvicorn parses before the limits are checked.
+_PIECE = 16 * 1024
 #: Seconds between two log lines about the same reason.
 _LOG_INTERVAL = 1.0
 
@@ -57,7 +61,7 @@ class Reason(StrEnum):
 
 
 _EXPLANATIONS = {
-    Reason.FULL: "the connection limit is reached",
+    Reason.FULL: "the connection limit is reached, of the listener or of the address of the client",
     Reason.HANDSHAKE: "the TLS handshake failed or took too long",
     Reason.HEAD: "the head of a request took too long to arrive",
     Reason.BODY: "the body of a request took too long to arrive",
@@ -93,6 +97,8 @@ class HttpListener:
         self.accepted = 0
         self.closed: Counter[Reason] = Counter()
         self._tls = tls
+        self._per_address = min(limits.per_address, max(1, limits.connections // 2))
+        self._open_by_caller: Counter[str] = Counter()
         self._connecting: set[asyncio.Task[None]] = set()
         self._logged: dict[Reason, float] = {}
         self._unlogged: Counter[Reason] = Counter()
@@ -186,20 +192,36 @@ class HttpListener:
                 loop.call_later(_ACCEPT_PAUSE, self._resume, bound, server)
                 return
             self.accepted += 1
-            if self.open >= self.limits.connections:
-                self._refuse(connected, client)
+            caller = _caller(client)
+            if limit := self._reached_limit(caller):
+                self._refuse(connected, client, limit)
                 continue
             self.open += 1
-            connection = _Connection(self, server, client)
+            self._open_by_caller[caller] += 1
+            connection = _Connection(self, server, client, partial(self._release, caller))
             task = asyncio.create_task(self._connect(connected, connection, client))
             self._connecting.add(task)
             task.add_done_callback(partial(self._connected, connected, connection))
 
-    def _refuse(self, connected: socket.socket, client: object) -> None:
+    def _reached_limit(self, caller: str) -> str:
+        """Name the limit that a further connection of a caller would exceed; empty if there is none."""
+        if self.open >= self.limits.connections:
+            return f"all {self.limits.connections} connections that this address serves are open"
+        if caller and self._open_by_caller[caller] >= self._per_address:
+            return f"all {self._per_address} connections that your address may have are open"
+        return ""
+
+    def _release(self, caller: str) -> None:
+        self.open -= 1
+        self._open_by_caller[caller] -= 1
+        if not self._open_by_caller[caller]:
+            del self._open_by_caller[caller]
+
+    def _refuse(self, connected: socket.socket, client: object, limit: str) -> None:
         with connected, suppress(OSError):
             connected.setblocking(False)
             if self._tls is None:
-                connected.send(_busy(self.limits.connections))
+                connected.send(_busy(limit))
                 connected.shutdown(socket.SHUT_WR)
                 # Closing a socket with unread bytes resets the connection, and the response could be lost.
                 connected.recv(self.limits.head_bytes)
@@ -232,8 +254,11 @@ class HttpListener:
 class _Connection(asyncio.Protocol):
     """One connection: passes everything on to uvicorn, within the limits."""
 
-    def __init__(self, listener: HttpListener, server: "uvicorn.Server", client: object) -> None:
+    def __init__(
+        self, listener: HttpListener, server: "uvicorn.Server", client: object, on_release: Callable[[], None]
+    ) -> None:
         self._listener = listener
+        self._on_release = on_release
         self._limits = listener.limits
         self._client = client
         self._app = server.config.loaded_app
@@ -243,9 +268,8 @@ class _Connection(asyncio.Protocol):
         self._arrival = _Deadline(self._arrival_missed)
         self._unread = _Deadline(self._unread_missed)
         self._path = ""
-        self._received = 0
-        self._max_bytes = self._limits.head_bytes
-        self._body_due = False
+        self._received = 0  # since the last moment at which no request was to be answered
+        self._head_received = 0  # of the head that is arriving
         self._released = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -259,12 +283,14 @@ class _Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=1)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what arrives, unless the request is too large."""
-        if self._received > self._max_bytes:
-            self._drop(Reason.TOO_LARGE, _TOO_LARGE if self._between_requests else b"")
-            return
-        self._received += len(data)
-        self._http.data_received(data)
+        """Pass on what arrives, until the client has sent too much."""
+        for start in range(0, len(data), _PIECE):
+            self._pass_on(data[start : start + _PIECE])
+            if self._transport is None or self._transport.is_closing():
+                return
+            if self._has_too_much():
+                self._drop(Reason.TOO_LARGE, _TOO_LARGE if self._idle else b"")
+                return
 
     def eof_received(self) -> None:
         """Pass on that the client sends nothing more."""
@@ -291,42 +317,63 @@ class _Connection(asyncio.Protocol):
         """Free the slot of this connection; further calls do nothing."""
         if not self._released:
             self._released = True
-            self._listener.open -= 1
+            self._on_release()
 
     async def _answer(self, scope: "Scope", receive: "ASGIReceiveCallable", send: "ASGISendCallable") -> None:
         assert scope["type"] == "http"
-        self._path, self._max_bytes = scope["path"], self._limits.request_bytes
-        self._body_due = _has_body(scope["headers"])
-        self._expect_body()
-
-        async def receive_body() -> "ASGIReceiveEvent":
-            message = await receive()
-            if message["type"] == "http.disconnect" or not message.get("more_body"):
-                self._body_due = False
-                self._expect_body()
-            return message
-
-        try:
-            await self._app(scope, receive_body, send)
-        finally:
-            self._arrival.set(self._limits.head)
-            # The rest of a body that the app did not read may still arrive; it is not a head.
-            if not self._body_due:
-                self._received, self._max_bytes = 0, self._limits.head_bytes
-
-    @property
-    def _between_requests(self) -> bool:
-        """Whether no request is being answered, and no rest of a request is arriving."""
-        return self._max_bytes == self._limits.head_bytes
-
-    def _expect_body(self) -> None:
-        if self._body_due:
+        self._path = scope["path"]
+        if _has_body(scope["headers"]):
             self._arrival.set(self._limits.body)
         else:
             self._arrival.clear()
 
+        async def receive_body() -> "ASGIReceiveEvent":
+            message = await receive()
+            if message["type"] == "http.request" and not message.get("more_body"):
+                self._arrival.clear()
+            return message
+
+        async def send_response(message: "ASGISendEvent") -> None:
+            await send(message)
+            # The app may go on after its response, while the next request is answered already.
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                self._response_sent()
+
+        await self._app(scope, receive_body, send_response)
+
+    def _response_sent(self) -> None:
+        self._arrival.set(self._limits.head)
+        if self._idle:
+            self._received = 0
+
+    def _pass_on(self, piece: bytes) -> None:
+        before, in_body = self._http.cycle, self._body_arriving
+        self._http.data_received(piece)
+        self._received += len(piece)
+        in_head = self._http.cycle is before and not in_body
+        self._head_received = self._head_received + len(piece) if in_head else 0
+
+    def _has_too_much(self) -> bool:
+        # h11 parses one request at a time and has no such queue: there, all that waits counts as a head.
+        waiting = len(getattr(self._http, "pipeline", ()))
+        return (
+            waiting > self._limits.pipelined
+            or self._head_received > self._limits.head_bytes
+            or self._received > self._limits.request_bytes
+        )
+
+    @property
+    def _body_arriving(self) -> bool:
+        """Whether the newest request lacks a part of its body."""
+        return self._http.cycle is not None and self._http.cycle.more_body
+
+    @property
+    def _idle(self) -> bool:
+        """Whether no request is being answered, and no rest of a request is arriving."""
+        return self._http.cycle is None or (self._http.cycle.response_complete and not self._body_arriving)
+
     def _arrival_missed(self) -> None:
-        if self._between_requests:
+        if self._idle:
             self._drop(Reason.HEAD, _REQUEST_TIMEOUT if self._received else b"")
         else:
             self._drop(Reason.BODY, b"")
@@ -414,8 +461,18 @@ def _has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     )
 
 
-def _busy(limit: int) -> bytes:
-    detail = f"all {limit} connections that this address serves are open; try again in a second"
+def _caller(client: object) -> str:
+    """Return whom a connection counts for; empty for a client on this machine."""
+    if not isinstance(client, tuple):
+        return ""  # a Unix socket
+    address = ip_address(client[0].partition("%")[0])
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or address
+    return "" if address.is_loopback else network_of(str(address))
+
+
+def _busy(limit: str) -> bytes:
+    detail = f"{limit}; try again in a second"
     body = f'{{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"{detail}"}}'.encode()
     head = (
         "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"

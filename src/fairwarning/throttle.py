@@ -67,7 +67,7 @@ class Throttle:
         Raises:
             TooManyGuessesError: too many wait already.
         """
-        caller = self._caller(_network(address))
+        caller = self._caller(network_of(address))
         if caller.waiting >= MAX_WAITING or self._waiting >= MAX_WAITING_TOTAL:
             raise TooManyGuessesError
         caller.waiting += 1
@@ -97,10 +97,13 @@ def _loop_seconds() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """Return the part of an address that one caller controls: all of IPv4, the first 64 bits of IPv6."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    return str(int(parsed) >> 64) if isinstance(parsed, IPv6Address) else address
+    if not isinstance(parsed, IPv6Address):
+        return address
+    # A socket for both families has all IPv4 clients in one IPv6 network.
+    return str(parsed.ipv4_mapped or int(parsed) >> 64)

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.http1.messages import BACKLOG_LIMIT, BODY_LIMIT, HEAD_LIMIT, Action, Continue, Request
+from fairwarning.http1.messages import (
+    BACKLOG_LIMIT,
+    BODY_LIMIT,
+    FIELD_LIMIT,
+    HEAD_LIMIT,
+    Action,
+    Continue,
+    Request,
+)
 from fairwarning.http1.request_parser import RequestParser
 from tests.http1.parsing import CHUNKED_HEAD, GET, POST, head, only_request, parse_all
 
@@ -86,6 +94,7 @@ def test_a_body_is_read_whole_and_its_trailers_are_dropped(raw: bytes) -> None:
     "raw",
     [
         pytest.param(head(f"X: {'x' * (HEAD_LIMIT - 32)}"), id="a head of just the limit"),
+        pytest.param(head(*["X: y"] * (FIELD_LIMIT - 1)), id="header lines of just the limit"),
         pytest.param(
             head(f"Content-Length: {BODY_LIMIT}") + b"x" * BODY_LIMIT, id="a body of just the limit"
         ),

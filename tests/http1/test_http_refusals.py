@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.http1.messages import BODY_LIMIT, HEAD_LIMIT, RequestFault
+from fairwarning.http1.messages import BODY_LIMIT, FIELD_LIMIT, HEAD_LIMIT, RequestFault
 from fairwarning.http1.request_parser import RequestParser
 from tests.http1.parsing import CHUNKED_HEAD, GET, head, only_request, parse_all
 
@@ -100,6 +100,13 @@ REFUSED = [
     pytest.param(head("Expect: 200-ok"), RequestFault.EXPECT, id="another expectation"),
     pytest.param(
         head("Expect: 100-continue", "Expect: 100-continue"), RequestFault.EXPECT, id="two expectations"
+    ),
+    pytest.param(head(*["a:"] * 2030), RequestFault.FIELD_COUNT, id="many header lines"),
+    pytest.param(head(*["X: y"] * FIELD_LIMIT), RequestFault.FIELD_COUNT, id="one header line too many"),
+    pytest.param(
+        chunks(b"0\r\n" + b"X: y\r\n" * 2 * FIELD_LIMIT + b"\r\n"),
+        RequestFault.FIELD_COUNT,
+        id="many trailers",
     ),
     pytest.param(head(f"X: {'x' * HEAD_LIMIT}"), RequestFault.HEAD_SIZE, id="a long head"),
     pytest.param(b"GET /" + b"x" * HEAD_LIMIT, RequestFault.HEAD_SIZE, id="a target without end"),

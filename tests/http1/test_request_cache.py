@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.http1.messages import HEAD_LIMIT, CacheableGet, Request
+from fairwarning.http1.messages import FIELD_LIMIT, HEAD_LIMIT, CacheableGet, Request
 from fairwarning.http1.request_cache import MAX_ENTRY_BYTES, RequestCache
 
 GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -114,6 +114,7 @@ def test_what_is_not_one_whole_request_without_a_body_is_left_alone(data: bytes)
         pytest.param(GET[:-2] + b"X: \0\r\n\r\n", id="a control character"),
         pytest.param(GET[:-2] + b"X : 1\r\n\r\n", id="a name that is none"),
         pytest.param(GET[:-2] + b"X: %b\r\n\r\n" % (b"x" * HEAD_LIMIT), id="a line that is too long"),
+        pytest.param(GET[:-2] + b"X: y\r\n" * FIELD_LIMIT + b"\r\n", id="a line too many"),
     ],
 )
 def test_a_head_that_is_known_but_for_a_broken_rule_is_not_known(data: bytes) -> None:

@@ -46,6 +46,8 @@ class ListenerLimits:
     """
 
     connections: int = 1000
+    #: Connections from one address (IPv6: one /64), and at most half of all; loopback has no such limit.
+    per_address: int = 100
     #: From the connection, or from the previous response, to the complete head of a request.
     head: timedelta = timedelta(seconds=10)
     #: From the head to the complete body.
@@ -56,6 +58,8 @@ class ListenerLimits:
     head_bytes: int = 64 * 1024
     #: How much a client may send from the start of a request to the end of its response.
     request_bytes: int = 8 * 1024 * 1024
+    #: Requests that may wait behind the request that is being answered on the same connection.
+    pipelined: int = 16
     #: Live feeds and console pages; each holds a connection.
     streams: int = 250
     #: How long requests under way may take when the server closes.

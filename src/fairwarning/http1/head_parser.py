@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from fairwarning.http1.messages import BODY_LIMIT, Request, RequestFault, RequestRefusedError
+from fairwarning.http1.messages import BODY_LIMIT, LINE_LIMIT, Request, RequestFault, RequestRefusedError
 
 Fields: TypeAlias = Mapping[str, tuple[str, ...]]
 
@@ -80,6 +80,7 @@ def read_head(block: bytes) -> RequestHead:
     Raises:
         RequestRefusedError: the head breaks a rule.
     """
+    _check_lines(block)
     text = block.decode("latin-1")
     match = _HEAD.fullmatch(text)
     if match is None:
@@ -106,6 +107,7 @@ def check_trailers(block: bytes) -> None:
     Raises:
         RequestRefusedError: a line is not a header line, or would change the meaning of the head.
     """
+    _check_lines(block)
     text = block.decode("latin-1")
     if STRAY.search(block):
         raise RequestRefusedError(RequestFault.STRAY)
@@ -116,16 +118,17 @@ def check_trailers(block: bytes) -> None:
         raise RequestRefusedError(RequestFault.TRAILER)
 
 
+def _check_lines(block: bytes) -> None:
+    if block.count(b"\n") > LINE_LIMIT:
+        raise RequestRefusedError(RequestFault.FIELD_COUNT)
+
+
 def _read_fields(lines: str) -> dict[str, tuple[str, ...]]:
-    fields: dict[str, tuple[str, ...]] = {}
+    fields: dict[str, list[str]] = {}
     for line in lines.split("\r\n")[:-1]:
         name, _, value = line.partition(":")
-        name = name.lower()
-        if name in fields:
-            fields[name] += (value.strip(" \t"),)
-        else:
-            fields[name] = (value.strip(" \t"),)
-    return fields
+        fields.setdefault(name.lower(), []).append(value.strip(" \t"))
+    return {name: tuple(values) for name, values in fields.items()}
 
 
 def _diagnose(block: bytes, text: str) -> RequestFault:

@@ -15,6 +15,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 #: The limit for a head (request line, header lines, empty line), and for the trailers of a body.
 HEAD_LIMIT = 8 * 1024
 BODY_LIMIT = 64 * 1024
+#: The limit for header lines, and for the lines of a head: a short line costs more to parse than its bytes.
+FIELD_LIMIT = 100
+LINE_LIMIT = 1 + FIELD_LIMIT + 1
 #: One whole request may wait behind the request that is being answered.
 BACKLOG_LIMIT = HEAD_LIMIT + BODY_LIMIT
 JSON = "application/json; charset=utf-8"
@@ -153,6 +156,7 @@ class RequestFault(Enum):
     TRAILER = Refusal(400, "trailer names a header that only a head may hold")
     BODY_SIZE = Refusal(413, f"Request body is larger than MaxBodyLength: {BODY_LIMIT}")
     EXPECT = Refusal(417, "Expect is not 100-continue")
+    FIELD_COUNT = Refusal(431, f"request has more than {FIELD_LIMIT} header lines")
     HEAD_SIZE = Refusal(431, f"request head is larger than {HEAD_LIMIT} bytes")
     VERSION = Refusal(505, "HTTP version is neither 1.0 nor 1.1")
 

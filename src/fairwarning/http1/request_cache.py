@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fairwarning.http1.head_parser import FIELD, read_head
-from fairwarning.http1.messages import HEAD_LIMIT, CacheableGet, Request, RequestRefusedError
+from fairwarning.http1.messages import HEAD_LIMIT, LINE_LIMIT, CacheableGet, Request, RequestRefusedError
 
 #: The size of a generation in entries, of an entry in bytes, and of a generation in seconds.
 MAX_ENTRIES = 8_192
@@ -73,6 +73,8 @@ class RequestCache:
         cached = self._previous.get(data)
         if cached is None:
             if len(data) > HEAD_LIMIT or data.find(_END) != len(data) - len(_END):
+                return None
+            if data.count(b"\n") > LINE_LIMIT:
                 return None
             cached = self._normalized.get(_normalize(data)) or self._parse(data)
             if cached is None or not self._seen_before(data, cached):
