@@ -1,5 +1,7 @@
 """Costs that hold on any machine: CPU ratios of one run, within twice the promised limits."""
 
+import asyncio
+import time
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -9,6 +11,15 @@ import pytest
 from bench import growth, pending, poll, report, scale, store
 from bench.goals import GOALS
 from bench.report import Section
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Cancel, CreateSet, Schedule
+from fairwarning.core.model import ScopeId
+from fairwarning.core.policy import Policy
+from fairwarning.drivers.simulated import SimulatedDriver
+from fairwarning.engine.clock import ManualClock, new_event_id
+from fairwarning.engine.engine import Engine
+from fairwarning.store.memory import MemoryStore
+from tests.fleet_harness import NOON
 
 pytestmark = [pytest.mark.perf, pytest.mark.timeout(300)]
 
@@ -62,3 +73,25 @@ def test_more_machines_make_no_poll_cost_twice_what_is_promised(tmp_path: Path) 
     costs = growth.measure(effort, tmp_path).costs["keep-alive"]
 
     assert median(costs[10_000]) / median(costs[1_000]) <= 10 ** GOALS["G11"].must * 2
+
+
+def test_an_event_in_a_large_set_costs_about_as_much_as_in_a_small_one() -> None:
+    async def measure() -> dict[int, list[float]]:
+        engine = Engine(MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
+        await engine.open()
+        for size in (10, 1_000):
+            await engine.handle(CreateSet(seed="", blueprint=Blueprint(name=f"of{size}", count=size)))
+        costs: dict[int, list[float]] = {10: [], 1_000: []}
+        for _ in range(50):
+            for size, values in costs.items():
+                scope_id, event_id = ScopeId(f"of{size}"), new_event_id()
+                machines = (next(engine.scope(scope_id).refs()),)
+                begun = time.process_time()
+                await engine.handle(Schedule(id=event_id, cause="restart", machines=machines))
+                await engine.handle(Cancel(scope=scope_id, id=event_id))
+                values.append(time.process_time() - begun)
+        return costs
+
+    costs = asyncio.run(measure())
+
+    assert median(costs[1_000]) / median(costs[10]) <= 1.4

@@ -91,3 +91,21 @@ def test_deadlines_behave_like_a_dictionary(puts: list[tuple[ScopeId, int | None
     assert deadlines.next() == (minute(min(table.values())) if table else None)
     assert set(deadlines.take(minute(now))) == due
     assert deadlines.next() == (minute(min(left)) if left else None)
+
+
+@given(st.lists(st.tuples(st.sampled_from([A, B, ScopeId("c")]), deadlines) | st.just(None)))
+def test_who_looks_again_when_told_so_misses_no_deadline(
+    steps: list[tuple[ScopeId, int | None] | None],
+) -> None:
+    deadlines = Deadlines()
+    asleep_until = deadlines.next()
+    for step in steps:
+        if step is None:  # the sleeper looks by itself
+            asleep_until = deadlines.next()
+            continue
+        scope, number = step
+        if deadlines.put(scope, None if number is None else minute(number)):
+            asleep_until = deadlines.next()
+
+        due = deadlines.next()
+        assert due is None or (asleep_until is not None and asleep_until <= due)

@@ -246,10 +246,11 @@ def _apply_to_draft(
     change: ScopePropertiesChanged | MachineChanged | MachineRemoved | EventChanged | Published,
 ) -> None:
     match change:
-        case EventChanged(event=event) if event.status is GONE:
-            draft.events().pop(event.id, None)
         case EventChanged(event=event):
-            draft.events()[event.id] = event
+            if event.status is GONE:
+                draft.events().pop(event.id, None)
+            else:
+                draft.events()[event.id] = event
         case Published(incarnation=incarnation):
             draft.incarnation = incarnation
         case ScopePropertiesChanged(facts=facts):

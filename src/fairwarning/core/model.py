@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
-from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NewType
 
@@ -19,21 +18,23 @@ if TYPE_CHECKING:
 
     from fairwarning.core.machine_table import MachineTable
 else:
-    # ``dataclasses.replace`` passes every field through ``__init__``, which costs twice as much. All values
-    # of the core have slots and no ``__post_init__``, so their fields can be copied as they are.
+    # ``dataclasses.replace`` passes every field through ``__init__``, which makes a call for each field of a
+    # frozen value. All values of the core have slots and no ``__post_init__``, so a copy is made as an object
+    # of a class that has the same slots and is not frozen; then it becomes one of the right class.
     @cache
-    def _slots(kind):
-        """Return a function that reads all slots of a class, and one for each slot that writes it."""
-        return attrgetter(*kind.__slots__), [getattr(kind, name).__set__ for name in kind.__slots__]
+    def _copier(kind):
+        """Return a function that copies the slots of a value, one assignment each."""
+        names = {"Draft": type(f"Draft{kind.__name__}", (), {"__slots__": kind.__slots__})}
+        lines = [f"copy.{name} = value.{name}" for name in kind.__slots__]
+        exec("\n    ".join(("def copy(value):", "copy = Draft()", *lines, "return copy")), names)
+        return names["copy"]
 
     def replace(value, /, **changes):
         """Return a copy of a value with some fields changed."""
-        copy = object.__new__(type(value))
-        read, writers = _slots(type(value))
-        for write, field_value in zip(writers, read(value), strict=True):
-            write(copy, field_value)
+        copy = _copier(type(value))(value)
         for name, change in changes.items():
-            object.__setattr__(copy, name, change)
+            setattr(copy, name, change)
+        copy.__class__ = type(value)
         return copy
 
 

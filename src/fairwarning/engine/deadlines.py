@@ -30,17 +30,21 @@ class Deadlines:
         return len(self._heap)
 
     def put(self, scope: ScopeId, deadline: datetime | None) -> bool:
-        """Set a scope's deadline, or clear it if None; return whether it is now the earliest of all."""
+        """Set a scope's deadline, or clear it if None; return whether it is earlier than all there were.
+
+        An outdated entry at the top was a deadline before, so whoever waits for the next one is early enough.
+        """
         if self._current.get(scope) == deadline:
             return False
         if deadline is None:
             del self._current[scope]
             return False
         self._current[scope] = deadline
-        heapq.heappush(self._heap, (deadline, scope))
+        entry = deadline, scope
+        heapq.heappush(self._heap, entry)
         if len(self._heap) > LEAST + 2 * len(self._current):
             self._rebuild()
-        return self.next() == deadline
+        return self._heap[0] == entry
 
     def next(self) -> datetime | None:
         """Return the earliest deadline of all scopes."""

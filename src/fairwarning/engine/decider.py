@@ -25,6 +25,7 @@ The rules of a batch:
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -153,7 +154,7 @@ class Decider:
         self._worker: asyncio.Task[None] | None = None
         self._batch_began = 0.0
         #: The stamps of the newest batches, in the order in which they were sent.
-        self._sent: dict[int, None] = {}
+        self._sent: OrderedDict[int, None] = OrderedDict()
 
     def has_sent(self, stamp: int) -> bool:
         """Whether a batch is one of the newest of this node."""
@@ -257,7 +258,7 @@ class Decider:
         self._follower.in_flight = batch
         self._sent[batch.stamp] = None
         if len(self._sent) > MOST_SENT:
-            del self._sent[next(iter(self._sent))]
+            self._sent.popitem(last=False)
         unknown: StorageError | None = None
         until = float("inf")
         while True:

@@ -23,21 +23,25 @@ from fairwarning.core.model import BarrierId, EventId, MachineRef, Scope, ScopeI
 class Index:
     """The scopes under each key, rarely more than one.
 
-    ``keys`` returns the keys of a scope. ``same`` is a quick test for two states of a scope having the same
+    ``keys`` returns the keys of a scope. ``alike`` is a quick test for two states of a scope having the same
     keys.
     """
 
-    def __init__(self, keys: Callable[[Scope], Iterable[str]], same: Callable[[Scope, Scope], bool]) -> None:
+    def __init__(self, keys: Callable[[Scope], Iterable[str]], alike: Callable[[Scope, Scope], bool]) -> None:
         self._keys = keys
-        self._same = same
+        self._alike = alike
         self._scopes: dict[str, tuple[ScopeId, ...]] = {}
 
     def __getitem__(self, key: str) -> tuple[ScopeId, ...]:
         return self._scopes.get(key, ())
 
+    def same_keys(self, before: Scope | None, after: Scope | None) -> bool:
+        """Whether a scope stays under the same keys; False if that is not clear at a glance."""
+        return before is not None and after is not None and self._alike(before, after)
+
     def put(self, scope_id: ScopeId, before: Scope | None, after: Scope | None) -> None:
         """Replace the old state of a scope with the new one; None if the scope did not or does not exist."""
-        if before is not None and after is not None and self._same(before, after):
+        if self.same_keys(before, after):
             return
         old = set() if before is None else set(self._keys(before))
         new = set() if after is None else set(self._keys(after))
@@ -66,17 +70,26 @@ class IndexedBy(Enum):
     BARRIER = 5
 
 
+def new_index(by: IndexedBy) -> Index:
+    """Return an empty index."""
+    match by:
+        case IndexedBy.MACHINE:
+            return Index(lambda scope: scope.machines, _same_machines)
+        case IndexedBy.HOST:
+            return Index(lambda scope: scope.machines.hosts(), _same_machines)
+        case IndexedBy.SET:
+            return Index(lambda scope: (scope.facts.set_id,), _same_set)
+        case IndexedBy.EVENT:
+            return Index(lambda scope: scope.events, _same_events)
+        case IndexedBy.BARRIER:
+            return Index(_barriers, _same_events)
+
+
 class Indexes:
     """The scopes under every name of a machine, host, set, event and barrier."""
 
     def __init__(self) -> None:
-        self._indexes: Mapping[IndexedBy, Index] = {
-            IndexedBy.MACHINE: Index(lambda scope: scope.machines, _same_machines),
-            IndexedBy.HOST: Index(lambda scope: scope.machines.hosts(), _same_machines),
-            IndexedBy.SET: Index(lambda scope: (scope.facts.set_id,), _same_set),
-            IndexedBy.EVENT: Index(lambda scope: scope.events, _same_events),
-            IndexedBy.BARRIER: Index(_barriers, _same_events),
-        }
+        self._indexes: Mapping[IndexedBy, Index] = {by: new_index(by) for by in IndexedBy}
 
     def find(self, by: IndexedBy, key: str) -> tuple[ScopeId, ...]:
         """Return the scopes under a key."""
@@ -84,19 +97,9 @@ class Indexes:
 
     def put(self, scope_id: ScopeId, before: Scope | None, after: Scope | None) -> None:
         """Replace the old state of a scope with the new one; None if the scope did not or does not exist."""
-        if not same_names(before, after):
+        if before is None or after is None or not _same_names(before, after):
             for index in self._indexes.values():
                 index.put(scope_id, before, after)
-
-
-def same_names(before: Scope | None, after: Scope | None) -> bool:
-    """Whether two states of a scope are found by the same names; False if that is not clear at a glance."""
-    return (
-        before is not None
-        and after is not None
-        and _same_machines(before, after)
-        and _same_events(before, after)
-    )
 
 
 class IndexedScopes(Protocol):
@@ -173,6 +176,11 @@ class Directory:
                     remaining.update(self._state.find(IndexedBy.BARRIER, barrier))
             remaining.difference_update(group)
         return {scope_id: scope for scope_id, scope in sorted(group.items()) if scope is not None}
+
+
+def _same_names(before: Scope, after: Scope) -> bool:
+    # The set of a scope never changes.
+    return _same_machines(before, after) and _same_events(before, after)
 
 
 def _barriers(scope: Scope) -> Iterator[BarrierId]:

@@ -4,14 +4,13 @@ A fold is private to the batch that is being decided. It holds the scopes, names
 requests have changed; everything else is read from the state below. A request that is refused adds nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from fairwarning.core.changes import Change, ScopeMade, ScopeRemoved, TextChanged, evolve, touched
 from fairwarning.core.errors import UnknownMachineError
 from fairwarning.core.model import Event, Machine, MachineRef, Scope, ScopeId
-from fairwarning.engine.directory import Directory, IndexedBy, IndexedScopes, Indexes, same_names
+from fairwarning.engine.directory import Directory, IndexedBy, IndexedScopes, new_index
 from fairwarning.engine.ports import Aggregate, AggregateKind, Line
 from fairwarning.formats.hidden_characters import readable
 
@@ -36,21 +35,50 @@ class State(IndexedScopes, Protocol):
         ...
 
 
+class _ScopeChange(NamedTuple):
+    """What a request made of a scope; None if the scope did not or does not exist."""
+
+    scope: ScopeId
+    before: Scope | None
+    after: Scope | None
+
+
+class _IndexAbove:
+    """Finds the scopes that are under other keys than in the index of the state below."""
+
+    def __init__(self, by: IndexedBy) -> None:
+        self._index = new_index(by)
+        self._moved: set[ScopeId] = set()
+        self._included = 0
+
+    def include(self, changes: Sequence[_ScopeChange]) -> None:
+        """Bring the index up to date with all changes of the batch so far."""
+        for change in changes[self._included :]:
+            if change.scope in self._moved:
+                self._index.put(*change)
+            elif not self._index.same_keys(change.before, change.after):
+                self._index.put(change.scope, None, change.after)
+                self._moved.add(change.scope)
+        self._included = len(changes)
+
+    def find(self, key: str, below: tuple[ScopeId, ...]) -> tuple[ScopeId, ...]:
+        """Return the scopes under a key, given those that the state below has under it."""
+        if not self._moved:
+            return below
+        return (*(scope_id for scope_id in below if scope_id not in self._moved), *self._index[key])
+
+
 class Fold:
     """A state, and what a batch makes of it, request by request."""
 
     def __init__(self, below: State) -> None:
         self._below = below
-        #: The scopes that are no longer found by the names that the indexes below have for them.
-        self._renamed: set[ScopeId] = set()
+        self._changes: list[_ScopeChange] = []
+        #: The indexes that were asked for since something changed: most batches need none of them.
+        self._indexes: dict[IndexedBy, _IndexAbove] = {}
         self.after: dict[ScopeId, Scope | None] = {}
         self.sets: dict[str, int] = {}
         self.texts: dict[str, str | None] = {}
-
-    @cached_property
-    def _indexes(self) -> Indexes:
-        """The indexes over the renamed scopes; few batches rename one."""
-        return Indexes()
 
     @property
     def unchanged(self) -> bool:
@@ -64,9 +92,12 @@ class Fold:
     def find(self, by: IndexedBy, key: str) -> tuple[ScopeId, ...]:
         """Return the scopes under a key."""
         below = self._below.find(by, key)
-        if not self._renamed:
+        if not self._changes:
             return below
-        return (*(one for one in below if one not in self._renamed), *self._indexes.find(by, key))
+        if by not in self._indexes:
+            self._indexes[by] = _IndexAbove(by)
+        self._indexes[by].include(self._changes)
+        return self._indexes[by].find(key, below)
 
     def text(self, key: str) -> str | None:
         """Return a text that another package stores with the fleet."""
@@ -102,7 +133,8 @@ class Fold:
             elif isinstance(change, ScopeRemoved):
                 self._remember(change)
         for scope_id, scope in after.items():
-            self._put(scope_id, scope)
+            self._changes.append(_ScopeChange(scope_id, self.find_scope(scope_id), scope))
+            self.after[scope_id] = scope
         self.texts.update(texts)
 
     def replay(self, lines: Iterable[Line]) -> None:
@@ -118,15 +150,6 @@ class Fold:
         # Journals of the first release do not name the set of a removed scope.
         set_id = change.set_id or (change.scope if scope is None else scope.facts.set_id)
         self.sets[set_id] = max(self.last_incarnation(set_id), change.incarnation)
-
-    def _put(self, scope_id: ScopeId, scope: Scope | None) -> None:
-        before = self.find_scope(scope_id)
-        if scope_id in self._renamed:
-            self._indexes.put(scope_id, before, scope)
-        elif not same_names(before, scope):
-            self._renamed.add(scope_id)
-            self._indexes.put(scope_id, None, scope)
-        self.after[scope_id] = scope
 
 
 class ReadRecorder:

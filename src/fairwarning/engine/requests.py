@@ -71,8 +71,11 @@ class View(Protocol):
         ...
 
 
+_NO_TEXTS: Texts = MappingProxyType({})
+
+
 def _no_texts(changes: tuple[Change, ...]) -> Texts:
-    return MappingProxyType({})
+    return _NO_TEXTS
 
 
 class Plan(NamedTuple):

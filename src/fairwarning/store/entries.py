@@ -82,6 +82,10 @@ class Receipts:
 def _legible(line: Line) -> Line:
     """Return a line as it can be stored: a text that a caller chose must not make the whole batch fail."""
     match line:
+        case EventChanged(reason=reason, by=by):
+            if reason.isprintable() and by.isprintable():
+                return line
+            return replace(line, reason=readable(reason), by=readable(by))
         case CommandRefused(event=event):
             return replace(
                 line,
@@ -94,7 +98,5 @@ def _legible(line: Line) -> Line:
             return TextChanged(key=readable(key), text=None if text is None else readable(text))
         case ActionNote(detail=detail, by=by):
             return replace(line, detail=readable(detail), by=readable(by))
-        case EventChanged(reason=reason, by=by) if not (reason.isprintable() and by.isprintable()):
-            return replace(line, reason=readable(reason), by=readable(by))
         case _:
             return line

@@ -166,8 +166,11 @@ class MemoryStore:
         return lease
 
     def _check(self, batch: Batch) -> None:
-        stamps = ((one, self._stamp(one), stamp) for one, stamp in batch.expected.items())
-        stale = {one: stamp for one, stamp, expected in stamps if stamp != expected}
+        stale = {
+            aggregate: stamp
+            for aggregate, expected in batch.expected.items()
+            if (stamp := self._stamp(aggregate)) != expected
+        }
         if stale or batch.position not in (None, self._last):
             raise StaleBatchError(stale, self._last)
 
