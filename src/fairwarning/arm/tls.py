@@ -18,7 +18,7 @@ import fcntl
 import logging
 import os
 import ssl
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -57,8 +57,8 @@ _SIGNING_OPTIONS = (pkcs7.PKCS7Options.Binary, pkcs7.PKCS7Options.NoAttributes)
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentSigner:
-    """Signs attested documents."""
+class CertifiedKey:
+    """A certificate and its private key: of the authority, of the server, or of attested documents."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -77,8 +77,8 @@ class Certificates:
     ca: Path
     chain: Path
     key: Path
-    #: None if the authority is another one.
-    signer: DocumentSigner | None = None
+    #: Signs attested documents; None if the authority is another one.
+    signer: CertifiedKey | None = None
 
     def context(self) -> ssl.SSLContext:
         """Return the TLS settings of the server."""
@@ -87,43 +87,30 @@ class Certificates:
         return context
 
 
-@dataclass(frozen=True, slots=True)
-class _Authority:
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
-
-
 def certificates(directory: Path, hosts: Iterable[str], now: datetime) -> Certificates:
     """Return certificates for a server with these names, signed by the stored authority or a new one."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ca, ca_key, names = directory / "ca.pem", directory / "ca-key.pem", dict.fromkeys((*LOCAL, *hosts))
     with (directory / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _certificates(directory, dict.fromkeys((*LOCAL, *hosts)), now)
-
-
-def _certificates(directory: Path, hosts: Collection[str], now: datetime) -> Certificates:
-    ca, ca_key = directory / "ca.pem", directory / "ca-key.pem"
-    authority = _load_authority(ca, ca_key, now)
-    if authority is None:
-        authority = _new_authority(now)
-        _write(ca_key, _private(authority.key))
-        _write(ca, _public(authority.certificate), mode=0o644)
-    files = Certificates(
-        ca=ca,
-        chain=directory / "server.pem",
-        key=directory / "server-key.pem",
-        signer=_document_signer(authority, now),
-    )
-    if _is_current(files, authority, hosts, now):
+        authority = _load_authority(ca, ca_key, now)
+        if authority is None:
+            authority = _certify("fairwarning authority", now)
+            _store(authority.key, ca_key, [authority.certificate], ca)
+        # A purpose that no TLS client accepts from a server.
+        purpose = ExtendedKeyUsageOID.EMAIL_PROTECTION
+        signer = _issue(
+            authority, "fairwarning attested documents (not Azure)", _METADATA_NAMES, purpose, now
+        )
+        chain, key = directory / "server.pem", directory / "server-key.pem"
+        files = Certificates(ca=ca, chain=chain, key=key, signer=signer)
+        if not _is_current(files, authority, names, now):
+            server = _issue(authority, "fairwarning", names, ExtendedKeyUsageOID.SERVER_AUTH, now)
+            _store(server.key, key, [server.certificate, authority.certificate], chain)
         return files
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _issue(authority, "fairwarning", key, hosts, ExtendedKeyUsageOID.SERVER_AUTH, now)
-    _write(files.key, _private(key))
-    _write(files.chain, _public(certificate) + _public(authority.certificate), mode=0o644)
-    return files
 
 
-def _is_current(files: Certificates, authority: _Authority, hosts: Iterable[str], now: datetime) -> bool:
+def _is_current(files: Certificates, authority: CertifiedKey, hosts: Iterable[str], now: datetime) -> bool:
     """Whether the files have a certificate of this day for these names, by this authority."""
     try:
         chain = x509.load_pem_x509_certificates(files.chain.read_bytes())
@@ -140,7 +127,7 @@ def _is_current(files: Certificates, authority: _Authority, hosts: Iterable[str]
     )
 
 
-def _load_authority(ca: Path, ca_key: Path, now: datetime) -> _Authority | None:
+def _load_authority(ca: Path, ca_key: Path, now: datetime) -> CertifiedKey | None:
     """Return the stored authority, unless it expires before a certificate that it signs now."""
     try:
         certificate = x509.load_pem_x509_certificate(ca.read_bytes())
@@ -156,74 +143,36 @@ def _load_authority(ca: Path, ca_key: Path, now: datetime) -> _Authority | None:
         and isinstance(key, ec.EllipticCurvePrivateKey)
         and key.public_key() == certificate.public_key()
     ):
-        return _Authority(certificate, key)
+        return CertifiedKey(certificate, key)
     log.warning(LogMessage("authority_replaced", path=ca))
     return None
 
 
-def _new_authority(now: datetime) -> _Authority:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairwarning authority")])
-    certificate = (
-        _certificate(name, name, key, now, CA_LIFE)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return _Authority(certificate, key)
-
-
-def _document_signer(authority: _Authority, now: datetime) -> DocumentSigner:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = "fairwarning attested documents (not Azure)"
-    # A purpose that no TLS client accepts from a server.
-    purpose = ExtendedKeyUsageOID.EMAIL_PROTECTION
-    return DocumentSigner(_issue(authority, name, key, _METADATA_NAMES, purpose, now), key)
-
-
 def _issue(
-    authority: _Authority,
+    authority: CertifiedKey, name: str, hosts: Iterable[str], purpose: x509.ObjectIdentifier, now: datetime
+) -> CertifiedKey:
+    """Return a key whose certificate the authority signed, for hosts and for one purpose."""
+    extensions = (
+        x509.SubjectAlternativeName([_name(host) for host in hosts]),
+        x509.ExtendedKeyUsage([purpose]),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
+    )
+    return _certify(name, now, authority, extensions)
+
+
+def _certify(
     common_name: str,
-    key: ec.EllipticCurvePrivateKey,
-    hosts: Iterable[str],
-    purpose: x509.ObjectIdentifier,
     now: datetime,
-) -> x509.Certificate:
-    """Return a certificate that the authority signed for names and for one purpose."""
+    authority: CertifiedKey | None = None,
+    extensions: Iterable[x509.ExtensionType] = (),
+) -> CertifiedKey:
+    """Return a new key and its certificate; without an authority, the key is that of one and signs itself."""
+    key, signs = ec.generate_private_key(ec.SECP256R1()), authority is None
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-    signer = authority.key.public_key()
-    return (
-        _certificate(name, authority.certificate.subject, key, now, LIFE)
-        .add_extension(x509.SubjectAlternativeName([_name(host) for host in hosts]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
-        .sign(authority.key, hashes.SHA256())
-    )
-
-
-def _certificate(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, life: timedelta
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _LEEWAY)
-        .not_valid_after(now + life)
-    )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
+    usage = x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
         content_commitment=False,
         key_encipherment=False,
         data_encipherment=False,
@@ -231,6 +180,21 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name if authority is None else authority.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _LEEWAY)
+        .not_valid_after(now + (CA_LIFE if signs else LIFE))
+        .add_extension(x509.BasicConstraints(ca=signs, path_length=0 if signs else None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return CertifiedKey(builder.sign(key if authority is None else authority.key, hashes.SHA256()), key)
 
 
 def _name(host: str) -> x509.GeneralName:
@@ -239,12 +203,11 @@ def _name(host: str) -> x509.GeneralName:
     return x509.DNSName(host)
 
 
-def _public(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(Encoding.PEM)
-
-
-def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+def _store(
+    key: ec.EllipticCurvePrivateKey, key_path: Path, chain: Iterable[x509.Certificate], chain_path: Path
+) -> None:
+    _write(key_path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    _write(chain_path, b"".join(link.public_bytes(Encoding.PEM) for link in chain), mode=0o644)
 
 
 def _write(path: Path, content: bytes, mode: int = 0o600) -> None:
