@@ -6,9 +6,8 @@ may rely on: token, api-version, subscription, route, body.
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import aclosing, suppress
-from functools import cached_property
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -26,7 +25,7 @@ from fairwarning.arm.context import SUBSCRIPTION, ArmContext
 from fairwarning.arm.errors import AzureError, check_resource_name, translate
 from fairwarning.arm.messages import ANONYMOUS, ArmRequest, ArmResponse
 from fairwarning.arm.resources import lists, tags
-from fairwarning.arm.routing import ArmRoute, match
+from fairwarning.arm.routing import ArmRoute, RouteMatch, match
 from fairwarning.arm.templates import jsonc
 from fairwarning.arm.tokens import Tokens
 from fairwarning.core.document.render import Json
@@ -79,7 +78,6 @@ _TRANSPORT_HEADERS = {
     "Expires": "-1",
     "X-Content-Type-Options": "nosniff",
 }
-RouteMatch = tuple[ArmRoute, Mapping[str, str]]
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -91,10 +89,7 @@ class ArmApp:
         self._throttle = throttle
         self._base_url = base_url
         self._tokens = tokens
-
-    @cached_property
-    def _public_routes(self) -> tuple[ArmRoute, ...]:
-        return (*login.routes(self._tokens, self._throttle), *catalog.PUBLIC_ROUTES)
+        self._public_routes = (*login.routes(tokens, throttle), *catalog.PUBLIC_ROUTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; every error is answered in Azure's shape."""
@@ -207,20 +202,8 @@ def create_app(
     return app
 
 
-def _match(request: Request, path: str) -> RouteMatch:
-    _check_version(request.query_params.get("api-version"))
-    _check_subscription(path)
-    return _match_route(ROUTES, request.method, path)
-
-
 def _match_route(routes: Iterable[ArmRoute], method: str, path: str) -> RouteMatch:
-    routes = tuple(routes)
-    try:
-        route, names = match(routes, method, path)
-    except AzureError:
-        if method != "HEAD":
-            raise
-        route, names = match(routes, "GET", path)
+    route, names = match(routes, method, path)
     for name in names.values():
         # An encoded slash would turn the id into that of another resource.
         check_resource_name(name)
@@ -229,7 +212,9 @@ def _match_route(routes: Iterable[ArmRoute], method: str, path: str) -> RouteMat
     return route, names
 
 
-def _check_version(version: str | None) -> None:
+def _match(request: Request, path: str) -> RouteMatch:
+    """Check the api-version and the subscription of a request, and return its route."""
+    version = request.query_params.get("api-version")
     if not version:
         raise AzureError(
             400, "MissingApiVersionParameter", "Every request needs the query parameter api-version."
@@ -239,13 +224,11 @@ def _check_version(version: str | None) -> None:
             f"The api-version '{version}' is invalid; it is a date like 2024-07-01 or 2024-07-01-preview."
         )
         raise AzureError(400, "InvalidApiVersionParameter", message)
-
-
-def _check_subscription(path: str) -> None:
     subscription = _SUBSCRIPTION.match(path)
     if subscription is not None and subscription[1].lower() != SUBSCRIPTION:
         message = f"The subscription '{subscription[1]}' could not be found; there is only '{SUBSCRIPTION}'."
         raise AzureError(404, "SubscriptionNotFound", message)
+    return _match_route(ROUTES, request.method, path)
 
 
 def _path(request: Request) -> str:

@@ -33,25 +33,29 @@ class ArmRoute:
         return self.template.count("/")
 
 
-def match(routes: Iterable[ArmRoute], method: str, path: str) -> tuple[ArmRoute, Mapping[str, str]]:
-    """Return the route of a request, and the names in its path.
+#: The route of a request, and the names in its path.
+RouteMatch = tuple[ArmRoute, Mapping[str, str]]
+
+
+def match(routes: Iterable[ArmRoute], method: str, path: str) -> RouteMatch:
+    """Return the route of a request; a HEAD may have that of a GET.
 
     Raises:
         AzureError: no route has this path, or none of them this method.
     """
-    normalized = re.sub(r"/{2,}", "/", path).rstrip("/") or "/"
-    depth = normalized.count("/")
-    allowed: list[str] = []
+    path = re.sub(r"/{2,}", "/", path).rstrip("/") or "/"
+    depth = path.count("/")
+    others: dict[str, RouteMatch] = {}
     for route in routes:
-        if route.depth != depth:
-            continue
-        matched = route.pattern.fullmatch(normalized)
-        if matched is None:
-            continue
-        if route.method == method:
-            return route, {name: unquote(value) for name, value in matched.groupdict().items()}
-        allowed.append(route.method)
-    if allowed:
+        matched = route.pattern.fullmatch(path) if route.depth == depth else None
+        if matched is not None:
+            names = {name: unquote(value) for name, value in matched.groupdict().items()}
+            if route.method == method:
+                return route, names
+            others.setdefault(route.method, (route, names))
+    if method == "HEAD" and "GET" in others:
+        return others["GET"]
+    if others:
         message = f"The requested resource does not support http method '{method}'."
         raise AzureError(405, "HttpMethodNotAllowed", message)
-    raise AzureError(404, "NotFound", f"No resource answers at {normalized}.")
+    raise AzureError(404, "NotFound", f"No resource answers at {path}.")
