@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote
+from uuid import UUID
 
-from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Edit
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Documents, Edit
 from fairwarning.arm.documents import Document, get_items, get_path, overlay
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest, ArmResponse
@@ -25,7 +26,7 @@ from fairwarning.core.azure.identity import DEFAULT_LOCATION
 from fairwarning.core.changes import Change, EventChanged, EventMilestone
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import UnknownEventError
-from fairwarning.core.model import Event, EventId, MachineRef, derive_id
+from fairwarning.core.model import Event, EventId, MachineRef, digest
 
 PREFIX = "operation:"
 
@@ -45,16 +46,16 @@ def start(
     affected, known = set(machines), set(pending)
     started_at = format_instant(edit.state.now)
 
-    def document(changes: tuple[Change, ...]) -> Document:
+    def document(changes: tuple[Change, ...]) -> Documents:
         begun = {
             change.event.id
             for change in changes
             if isinstance(change, EventChanged) and change.event.cause == cause
             if any(MachineRef(change.scope, name) in affected for name in change.event.resources)
         }
-        return operation_document(started_at, resource, begun | known)
+        return {f"{PREFIX}{operation_id}": operation_document(started_at, resource, begun | known)}
 
-    edit.put_after(lambda changes: {f"{PREFIX}{operation_id}": document(changes)})
+    edit.put_after(document)
     return operation_id
 
 
@@ -62,8 +63,7 @@ def over_at_once(edit: Edit) -> str:
     """Return the id of an operation that is over when its request is answered."""
     random = edit.draft.new_id("operation").replace("-", "").lower()[:10]
     told = f"{round(edit.state.now.timestamp() * 1000):012x}{random}"
-    digits = f"{told}{_digest(told)}"
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    return str(UUID(f"{told}{_digest(told)}"))
 
 
 def operation_document(started_at: str, resource: str, events: Iterable[EventId]) -> Document:
@@ -110,10 +110,10 @@ def location_of(state: ArmState, resource: str) -> str:
 
 async def get_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the progress of an operation."""
-    outcome = await read_outcome(context, request.names["operation"])
+    name = request.names["operation"]
+    outcome = await read_outcome(context, name)
     if outcome is None:
-        message = f"Operation {request.names['operation']} was not found."
-        raise AzureError(404, "NotFound", message)
+        raise AzureError(404, "NotFound", f"Operation {name} was not found.")
     is_running = outcome["status"] == "InProgress"
     headers = (context.retry_after,) if is_running else ()
     if request.query.get("monitor") == "true":
@@ -184,7 +184,7 @@ def _over(operation_id: str) -> Document | None:
 
 
 def _digest(told: str) -> str:
-    return derive_id("operation", told).replace("-", "").lower()[:10]
+    return digest("operation", told)[:10]
 
 
 def _short_name(location: Json) -> str:
