@@ -267,10 +267,6 @@ class TemplateFrame:
         """Return the frame of one iteration of a resource's loop."""
         return TemplateFrame(self.context, {**self._loops, loop.lower(): index}, index)
 
-    def document(self, value: Json) -> Json:
-        """Return a document with every expression in it evaluated."""
-        return self._document(value, 0)
-
     def count(self, loop: Mapping[str, Json]) -> int:
         """Return the number of iterations of a loop."""
         count = self.document(loop.get("count"))
@@ -278,7 +274,8 @@ class TemplateFrame:
             raise InvalidTemplateError(f"the count of a copy must be an integer from 0 to {MOST_COPIES}")
         return count
 
-    def _document(self, value: Json, depth: int) -> Json:
+    def document(self, value: Json, depth: int = 0) -> Json:
+        """Return a document with every expression in it evaluated."""
         if depth > DEEPEST:
             raise InvalidTemplateError(f"it has more than {DEEPEST} levels of nesting")
         self.context.budget.charge_steps()
@@ -286,7 +283,7 @@ class TemplateFrame:
             case str():
                 return self._text(value)
             case list():
-                return [self._document(item, depth + 1) for item in value]
+                return [self.document(item, depth + 1) for item in value]
             case dict():
                 return self._object(value, depth)
             case _:
@@ -305,7 +302,7 @@ class TemplateFrame:
                 evaluated.update(self._looped(as_fields(loop, "a copy"), depth) for loop in value)
             else:
                 key = as_text(self._text(name), "a property's name") if name else name
-                evaluated[key] = self._document(value, depth + 1)
+                evaluated[key] = self.document(value, depth + 1)
         return evaluated
 
     def _looped(self, loop: Mapping[str, Json], depth: int) -> tuple[str, Json]:
@@ -313,7 +310,7 @@ class TemplateFrame:
         items: list[Json] = []
         for index in range(self.count(loop)):
             frame = TemplateFrame(self.context, {**self._loops, name.lower(): index}, self._index)
-            items.append(frame._document(loop.get("input"), depth + 1))
+            items.append(frame.document(loop.get("input"), depth + 1))
         return name, items
 
     def _copy_index(self, a: FunctionArguments) -> Json:

@@ -95,9 +95,9 @@ class FunctionArguments:
         value = self.values[index]
         return value if isinstance(value, dict) else self._refuse(index, "an object")
 
-    def texts(self, start: int = 0) -> list[str]:
-        """Return the arguments from ``start`` on, all of which must be strings."""
-        return [self.text(index) for index in range(start, len(self.values))]
+    def texts(self) -> list[str]:
+        """Return the arguments, all of which must be strings."""
+        return [self.text(index) for index in range(len(self.values))]
 
     def _refuse(self, index: int, expected: str) -> Never:
         actual = type_name(self.values[index])

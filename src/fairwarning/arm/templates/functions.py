@@ -63,10 +63,6 @@ def _concat(a: FunctionArguments) -> Json:
     return _join(to_text(value) for value in a.values)
 
 
-def _format(a: FunctionArguments) -> str:
-    return _join(_fill(a.text(0), a.values[1:]))
-
-
 def _fill(pattern: str, values: Sequence[Json]) -> Iterator[str]:
     end = 0
     for hole in _HOLE.finditer(pattern):
@@ -168,10 +164,6 @@ def _length(a: FunctionArguments) -> int:
     return len(value) if isinstance(value, str | list | dict) else len(a.text(0))
 
 
-def _empty(a: FunctionArguments) -> bool:
-    return a.values[0] is None or _length(a) == 0
-
-
 def _contains(a: FunctionArguments) -> bool:
     match a.values[0]:
         case str() as text:
@@ -259,7 +251,7 @@ def _divide(left: int, right: int) -> int:
 
 _TABLE: Mapping[str, TemplateFunction] = {
     "concat": TemplateFunction(0, _ANY, _concat),
-    "format": TemplateFunction(1, _ANY, _format),
+    "format": TemplateFunction(1, _ANY, lambda a: _join(_fill(a.text(0), a.values[1:]))),
     "toLower": TemplateFunction(1, 1, lambda a: a.text(0).lower()),
     "toUpper": TemplateFunction(1, 1, lambda a: a.text(0).upper()),
     "trim": TemplateFunction(1, 1, lambda a: a.text(0).strip()),
@@ -292,7 +284,7 @@ _TABLE: Mapping[str, TemplateFunction] = {
     "less": _comparison(lambda sign: sign < 0),
     "lessOrEquals": _comparison(lambda sign: sign <= 0),
     "length": TemplateFunction(1, 1, _length),
-    "empty": TemplateFunction(1, 1, _empty),
+    "empty": TemplateFunction(1, 1, lambda a: a.values[0] is None or _length(a) == 0),
     "contains": TemplateFunction(2, 2, _contains),
     "createArray": TemplateFunction(0, _ANY, lambda a: list(a.values)),
     "createObject": TemplateFunction(0, _ANY, _object),

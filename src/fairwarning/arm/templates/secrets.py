@@ -74,11 +74,8 @@ def _secrets_in(value: Json) -> Iterator[str]:
     match value:
         case str() if len(value) >= SHORTEST:
             yield from (value, json.dumps(value)[1:-1], repr(value)[1:-1])
-        case list():
-            for item in value:
-                yield from _secrets_in(item)
-        case dict():
-            for item in value.values():
+        case list() | dict():
+            for item in value.values() if isinstance(value, dict) else value:
                 yield from _secrets_in(item)
         case _:
             pass
