@@ -18,28 +18,19 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from urllib.parse import quote
 
 from fairwarning.arm import operations
 from fairwarning.arm.compute import types as compute
 from fairwarning.arm.context import ArmContext, Documents, Edit
-from fairwarning.arm.documents import Document, deep_merge, get_fields, get_items, get_path
+from fairwarning.arm.documents import Document, get_fields, get_items, get_path
 from fairwarning.arm.errors import AzureError, DeploymentOverError
 from fairwarning.arm.messages import ANONYMOUS, ArmRequest, ArmResponse
 from fairwarning.arm.resource_ids import paginate
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
-from fairwarning.arm.templates.deploy import (
-    DEPLOYMENT,
-    Puts,
-    check_and_plan,
-    deploy,
-    deployment_failed,
-    evaluate,
-)
-from fairwarning.arm.templates.plan import PlannedResource
-from fairwarning.arm.templates.secrets import given_secrets, shown_parameters
+from fairwarning.arm.templates.deploy import Puts, check_and_plan, deploy, deployment_failed
+from fairwarning.arm.templates.plan import DEPLOYMENT, PlannedResource
 from fairwarning.core.azure.identity import group_id
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Principal, PrincipalKind, derive_id
@@ -58,21 +49,24 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     resource = _deployment_id(group, name)
     if request.budget is None:
         context.evaluator.admit()
-    request = await _with_secrets(context, request)
-    resources = await check_and_plan(context, request, group, PUTS)
-    parameters = await _parameters(context, request)
+    request, resources, parameters = await check_and_plan(context, request, group, PUTS)
 
-    active = AzureError(
-        409,
-        "DeploymentActive",
-        f"Unable to edit or replace deployment '{name}': the previous one is still active.",
-    )
+    message = f"Unable to edit or replace deployment '{name}': the previous one is still active."
+    active = AzureError(409, "DeploymentActive", message)
+    properties = get_path(request.fields(), "properties")
+    work: Document = {
+        "template": get_path(properties, "template"),
+        "parameters": get_path(properties, "parameters"),
+        "by": request.principal.name,
+    }
 
     def fill(edit: Edit) -> tuple[bool, Document]:
         request.check_deployment(edit.state)
         edit.state.require_active_group(request.names["group"])
         old = edit.state.document(resource)
-        if old is not None and is_running(old) and not _is_repeated(old, request):
+        # A deployment that is carried on sends the requests of its parts again.
+        is_repeated = request.deployment != "" and get_path(old, "deployment") == request.deployment
+        if old is not None and is_running(old) and not is_repeated:
             raise active
         correlation = edit.draft.new_id("correlation")
         document = _document(request, group, resources, parameters, edit.state.now, correlation)
@@ -84,39 +78,25 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     try:
         async with context.work_on(resource):
             is_new, document = await context.change(request.principal, fill)
-            await _begin(context, request, document)
+            await _keep_work(context, document, json.dumps(work))
+            await _deploy(context, request, document, work)
     except (AzureError, DeploymentOverError):
         raise
     except BaseException:
         # The client has hung up, or nothing can be stored: the rest is left to ``upkeep``.
         context.interrupt(resource)
         raise
-    return await _accepted(context, request, document, status=201 if is_new else 200)
+    return _accepted(context, request, document, status=201 if is_new else 200)
 
 
-async def _begin(context: ArmContext, request: ArmRequest, document: Document) -> None:
-    properties = get_path(request.fields(), "properties")
-    work: Document = {
-        "template": get_path(properties, "template"),
-        "parameters": get_path(properties, "parameters"),
-        "by": request.principal.name,
-    }
-    await _keep_work(context, document, json.dumps(work))
-    await _deploy(context, request, document, work)
-
-
-async def _accepted(
-    context: ArmContext, request: ArmRequest, document: Document, *, status: int
-) -> ArmResponse:
-    rendered = await _render(context, context.state().document(str(document["id"])) or document)
-    results = ("outputs", "outputResources", "error")
-    stored = get_fields(rendered, "properties").items()
-    accepted = {name: value for name, value in stored if name not in results}
-    accepted["provisioningState"] = "Accepted"
+def _accepted(context: ArmContext, request: ArmRequest, document: Document, *, status: int) -> ArmResponse:
+    current = context.state().document(str(document["id"])) or document
+    duration = get_path(current, "result", "duration") or "PT0S"
+    body = _shown(current, {"provisioningState": "Accepted", "duration": duration})
     operation = f"{document['id']}/operationStatuses/{_correlation(document).replace('-', '')}"
     url = f"{request.base}{operation}?api-version={quote(request.version)}"
     headers = (("Azure-AsyncOperation", url), context.retry_after)
-    return ArmResponse(status=status, body={**rendered, "properties": accepted}, headers=headers)
+    return ArmResponse(status=status, body=body, headers=headers)
 
 
 def is_running(document: Document) -> bool:
@@ -165,11 +145,7 @@ async def resume(context: ArmContext, key: str) -> bool:
 
     A deployment inside an unfinished one is left to that, and one that another node works on to that node.
     """
-    async with context.work_on(key) as alone:
-        return alone and await _resume(context, key)
 
-
-async def _resume(context: ArmContext, key: str) -> bool:
     def take_over(edit: Edit) -> Document | None:
         document = edit.state.document(key)
         if document is not None and is_running(document) and not is_part_of_running(edit.state, key):
@@ -177,23 +153,26 @@ async def _resume(context: ArmContext, key: str) -> bool:
             edit.put({key: document})
         return document
 
-    # The document may be stored without being in the committed state yet; the answer to a request is certain.
-    document = await context.change(ANONYMOUS, take_over)
-    if document is None:
+    async with context.work_on(key) as alone:
+        if not alone:
+            return False
+        # The document may be stored without being in the committed state yet; what a change reads is certain.
+        document = await context.change(ANONYMOUS, take_over)
+        if document is None:
+            return True
+        if not is_running(document):
+            await _keep_work(context, document, None)
+            return True
+        if is_part_of_running(context.committed(), key):
+            return False
+        kept = await context.engine.store.get_value(f"deployment:{_correlation(document)}")
+        work = document.get("work") or json.loads(kept or "null")
+        group, _, name = key.removeprefix(group_id("").lower()).partition(_FOLDER)
+        by = Principal(PrincipalKind.MANAGEMENT, str(get_path(work, "by") or ""))
+        request = ArmRequest(method="PUT", path=key, names={"group": group, "name": name}, principal=by)
+        with suppress(DeploymentOverError):
+            await _deploy(context, request, document, work)
         return True
-    if not is_running(document):
-        await _keep_work(context, document, None)
-        return True
-    if is_part_of_running(context.committed(), key):
-        return False
-    kept = await context.engine.store.get_value(f"deployment:{_correlation(document)}")
-    work = document.get("work") or json.loads(kept or "null")
-    group, _, name = key.removeprefix(group_id("").lower()).partition(_FOLDER)
-    by = Principal(PrincipalKind.MANAGEMENT, str(get_path(work, "by") or ""))
-    request = ArmRequest(method="PUT", path=key, names={"group": group, "name": name}, principal=by)
-    with suppress(DeploymentOverError):
-        await _deploy(context, request, document, work)
-    return True
 
 
 async def _deploy(context: ArmContext, request: ArmRequest, document: Document, work: Json) -> None:
@@ -232,11 +211,6 @@ async def _keep_work(context: ArmContext, document: Document, work: str | None) 
     It may hold secrets, so it must not be in the journal, where documents are.
     """
     await context.engine.store.put_value(f"deployment:{_correlation(document)}", work)
-
-
-def _is_repeated(running: Document, request: ArmRequest) -> bool:
-    """Whether the running deployment is part of one that is deployed again and sends this request."""
-    return request.deployment != "" and running.get("deployment") == request.deployment
 
 
 async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
@@ -289,14 +263,10 @@ async def validate(context: ArmContext, request: ArmRequest) -> ArmResponse:
     state = context.state()
     group = state.require_active_group(request.names["group"])
     context.evaluator.admit()
-    request = await _with_secrets(context, request)
-    resources = await check_and_plan(context, request, group, PUTS)
-    parameters = await _parameters(context, request)
+    request, resources, parameters = await check_and_plan(context, request, group, PUTS)
     document = _document(request, group, resources, parameters, state.now, derive_id(new_request_id()))
-    del document["deployment"]
     ids: list[Json] = [{"id": resource.id} for resource in resources]
-    validated: Document = {"properties": {"provisioningState": "Succeeded", "validatedResources": ids}}
-    return ArmResponse(body=deep_merge(document, validated))
+    return ArmResponse(body=_shown(document, {"provisioningState": "Succeeded", "validatedResources": ids}))
 
 
 async def get_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
@@ -346,22 +316,26 @@ async def _render_operation(context: ArmContext, deployment: str, step: Json, ti
 
 
 async def _render(context: ArmContext, document: Document) -> Document:
-    """Return a deployment as clients see it, without its template."""
-    properties = {**get_fields(document, "properties")}
-    identity = {member: document[member] for member in ("id", "name", "type")}
+    """Return a deployment as clients see it."""
     if is_running(document):
-        return {**identity, "properties": properties}
+        return _shown(document, {})
     result = document["result"]
     still_running, problem = await _operation_results(context, get_items(result, "operations"))
     error = get_path(result, "error") or problem
     state = "Running" if still_running else "Succeeded" if error is None else "Failed"
-    properties |= {"provisioningState": state, "duration": get_path(result, "duration")}
+    more: Document = {"provisioningState": state, "duration": get_path(result, "duration")}
     if state == "Succeeded":
         ids: list[Json] = [{"id": get_path(step, "id")} for step in get_items(result, "steps")]
-        properties |= {"outputs": get_path(result, "outputs"), "outputResources": ids}
+        more |= {"outputs": get_path(result, "outputs"), "outputResources": ids}
     if state == "Failed":
-        properties["error"] = error
-    return {**identity, "properties": properties}
+        more["error"] = error
+    return _shown(document, more)
+
+
+def _shown(document: Document, more: Document) -> Document:
+    """Return a deployment without what only the server reads, and with more properties."""
+    identity = {member: document[member] for member in ("id", "name", "type")}
+    return {**identity, "properties": get_fields(document, "properties") | more}
 
 
 async def _operation_results(context: ArmContext, ids: list[Json]) -> tuple[bool, Json]:
@@ -399,23 +373,6 @@ def _document(
         },
         "deployment": request.deployment,
     }
-
-
-async def _with_secrets(context: ArmContext, request: ArmRequest) -> ArmRequest:
-    """Return a request to deploy a template with its budget, and with the secrets that it contains."""
-    budget = request.budget or context.evaluator.budget()
-    properties = get_path(request.fields(), "properties")
-    work = get_path(properties, "template"), get_path(properties, "parameters"), budget
-    secrets = await evaluate(context, request, partial(given_secrets, *work))
-    return replace(request, budget=budget, secrets=request.secrets | secrets)
-
-
-async def _parameters(context: ArmContext, request: ArmRequest) -> Json:
-    """Return the parameters of a deployment, without the values of secrets."""
-    budget = request.budget or context.evaluator.budget()
-    properties = get_path(request.fields(), "properties")
-    work = get_path(properties, "template"), get_path(properties, "parameters"), request.secrets, budget
-    return await evaluate(context, request, partial(shown_parameters, *work))
 
 
 def _providers(resources: tuple[PlannedResource, ...]) -> Json:

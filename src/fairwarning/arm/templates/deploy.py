@@ -19,7 +19,7 @@ from fairwarning.arm.errors import (
     check_resource_name,
     translate,
 )
-from fairwarning.arm.messages import ArmRequest, ArmResponse, Handler
+from fairwarning.arm.messages import ArmRequest, Handler
 from fairwarning.arm.resource_ids import REFERENCE
 from fairwarning.arm.state import ArmState
 from fairwarning.arm.templates.budget import OverBudgetError
@@ -27,12 +27,11 @@ from fairwarning.arm.templates.coercion import coerce
 from fairwarning.arm.templates.context import DeploymentTarget
 from fairwarning.arm.templates.evaluator import run_in_loop
 from fairwarning.arm.templates.plan import PlannedResource, find_secrets, outputs, plan
-from fairwarning.arm.templates.secrets import blanked, is_secret
+from fairwarning.arm.templates.secrets import blanked, given_secrets, is_secret, shown_parameters
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import ContendedError, FairWarningError, StorageError
 
 _LONGEST_MESSAGE, _LONGEST_SEARCHED = 2_000, 20_000
-DEPLOYMENT = "Microsoft.Resources/deployments"
 _NAME = re.compile(r"[-\w.()]{1,64}", re.ASCII)
 _ROOT = re.compile(r"/subscriptions/([^/]+)(?:/resourceGroups/([^/]+))?/.*", re.IGNORECASE)
 
@@ -43,16 +42,20 @@ Puts = Mapping[str, Handler]
 
 async def check_and_plan(
     context: ArmContext, request: ArmRequest, group: Document, puts: Puts
-) -> tuple[PlannedResource, ...]:
-    """Return the resources to deploy.
+) -> tuple[ArmRequest, tuple[PlannedResource, ...], Json]:
+    """Return the request with its budget and secrets, the resources to deploy, and the parameters to show.
 
     Raises:
         AzureError: the deployment is known to be invalid before anything is deployed.
     """
+    properties = get_path(request.fields(), "properties")
+    inputs = get_path(properties, "template"), get_path(properties, "parameters")
+    budget = request.budget or context.evaluator.budget()
+    secrets = request.secrets | await evaluate(context, request, partial(given_secrets, *inputs, budget))
+    request = replace(request, budget=budget, secrets=secrets)
     if _NAME.fullmatch(request.names["name"]) is None:
         message = f"The deployment name '{request.names['name']}' is invalid."
         raise AzureError(400, "InvalidDeploymentName", message)
-    properties = get_path(request.fields(), "properties")
     if not isinstance(properties, dict):
         raise AzureError(400, "InvalidRequestContent", "The request content has no object 'properties'.")
     for link in ("templateLink", "parametersLink"):
@@ -62,14 +65,8 @@ async def check_and_plan(
     if str(get_path(properties, "mode") or "Incremental").lower() != "incremental":
         message = "The deployment mode must be Incremental; Complete is not supported."
         raise AzureError(400, "InvalidDeploymentMode", message)
-    work = partial(
-        plan,
-        get_path(properties, "template"),
-        get_path(properties, "parameters"),
-        _target(context, request, group, {}),
-        request.budget or context.evaluator.budget(),
-    )
-    resources = await evaluate(context, request, work)
+    target = _target(context, request, group, {})
+    resources = await evaluate(context, request, partial(plan, *inputs, target, budget))
     for resource in resources:
         if resource.type.lower() not in puts and not network.is_stored_type(resource.type):
             message = (
@@ -77,7 +74,8 @@ async def check_and_plan(
                 f"for type '{resource.type}', which resource '{resource.name}' is of."
             )
             raise AzureError(400, "NoRegisteredProviderFound", message)
-    return resources
+    parameters = await evaluate(context, request, partial(shown_parameters, *inputs, secrets, budget))
+    return request, resources, parameters
 
 
 async def evaluate(context: ArmContext, request: ArmRequest, work: Callable[[], T]) -> T:
@@ -155,18 +153,20 @@ async def _deploy_resource(
     put = puts.get(planned.type.lower(), network.put)
     try:
         response = await put(context, await _put_request(context, request, planned))
-    except InvalidTemplateError as problem:
-        return {**step, "error": (await _invalid_template(context, request, problem)).body()["error"]}
     except (StorageError, ContendedError, DeploymentOverError):
         raise  # it says nothing about the resource; ``upkeep`` tries again
     except FairWarningError as problem:
         return {**step, "error": translate(problem).body()["error"]}
-    if planned.type.lower() != DEPLOYMENT.lower():
-        deployed[planned.id.lower()] = _as_succeeded(response.body, {})
-        return {**step, "operations": _operation_ids(response)}
-    inner = get_path(context.state().document(planned.id), "result")
-    deployed[planned.id.lower()] = _as_succeeded(response.body, {"outputs": get_path(inner, "outputs")})
-    return {**step, "error": get_path(inner, "error"), "operations": get_items(inner, "operations")}
+    succeeded: Document = {"provisioningState": "Succeeded"}
+    if planned.is_deployment:
+        inner = get_path(context.state().document(planned.id), "result")
+        succeeded["outputs"] = get_path(inner, "outputs")
+        step |= {"error": get_path(inner, "error"), "operations": get_items(inner, "operations")}
+    else:
+        urls = [value for name, value in response.headers if name == "Azure-AsyncOperation"]
+        step["operations"] = [urlsplit(url).path.rpartition("/")[2] for url in urls]
+    deployed[planned.id.lower()] = overlay(response.body, {"properties": succeeded})
+    return step
 
 
 async def _put_request(context: ArmContext, request: ArmRequest, planned: PlannedResource) -> ArmRequest:
@@ -178,8 +178,8 @@ async def _put_request(context: ArmContext, request: ArmRequest, planned: Planne
     names = {"subscription": root[1], "group": root[2] or "", "name": planned.name.rpartition("/")[2]}
     query = {"api-version": planned.api_version}
     # A deployment needs its secrets, and blanks them itself.
-    secrets = frozenset[str]() if planned.type.lower() == DEPLOYMENT.lower() else request.secrets
-    body = await context.evaluator.run(lambda: blanked(coerce(planned.body()), secrets, planned.budget))
+    secrets = frozenset[str]() if planned.is_deployment else request.secrets
+    body = await evaluate(context, request, lambda: blanked(coerce(planned.body()), secrets, planned.budget))
     put = replace(request, method="PUT", path=planned.id, names=names, query=query, body=body)
     return replace(put, if_match="", if_none_match="")
 
@@ -206,16 +206,6 @@ def _find_resource(state: ArmState, request: ArmRequest, resource: str) -> Docum
     if parts is None or find is None:
         return state.document(resource)
     return find(state, replace(request, names={"group": parts[1], "name": parts[3]}))
-
-
-def _operation_ids(response: ArmResponse) -> list[Json]:
-    urls = [value for name, value in response.headers if name == "Azure-AsyncOperation"]
-    return [urlsplit(url).path.rpartition("/")[2] for url in urls]
-
-
-def _as_succeeded(document: Json, more: Document) -> Json:
-    succeeded: Document = {**more, "provisioningState": "Succeeded"}
-    return overlay(document, {"properties": succeeded})
 
 
 def deployment_failed(details: Sequence[Json]) -> Json:

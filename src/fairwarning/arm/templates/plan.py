@@ -26,7 +26,7 @@ from fairwarning.arm.templates.context import (
 from fairwarning.arm.templates.expressions import Evaluation, find_calls, find_function, type_name
 from fairwarning.core.document.render import Json
 
-_DEPLOYMENT = "microsoft.resources/deployments"
+DEPLOYMENT = "Microsoft.Resources/deployments"
 _INSTRUCTIONS = frozenset(
     {
         "apiVersion",
@@ -61,6 +61,11 @@ class PlannedResource:
     def budget(self) -> Budget:
         """The budget of the deployment."""
         return self.frame.context.budget
+
+    @property
+    def is_deployment(self) -> bool:
+        """Whether it is a nested deployment."""
+        return self.type.lower() == DEPLOYMENT.lower()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -117,7 +122,7 @@ class PlannedResource:
         """Separate the members that this template evaluates from a nested template with inner scope."""
         own = {name: value for name, value in self.declaration.items() if name not in _INSTRUCTIONS}
         properties = own.get("properties")
-        if self.type.lower() != _DEPLOYMENT or not isinstance(properties, dict):
+        if not self.is_deployment or not isinstance(properties, dict):
             return own, None
         options = properties.get("expressionEvaluationOptions")
         has_inner_scope = isinstance(options, dict) and str(options.get("scope")).lower() == "inner"
