@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 import httpx2
-from starlette.applications import Starlette
-from starlette.types import Message
+from starlette.types import ASGIApp, Message
 
 #: Characters that need no percent encoding in a path or a query.
 _PLAIN = "!$%&'()*+,;=:@/?~[]"
@@ -16,7 +15,7 @@ _ANY = httpx2.Request("GET", "http://localhost")
 
 
 async def ask(
-    app: Starlette,
+    app: ASGIApp,
     method: str,
     url: str,
     headers: Mapping[str, str] | None = None,

@@ -210,11 +210,12 @@ def test_who_shows_no_token_or_one_that_has_run_out_has_guessed_nothing() -> Non
 @pytest.mark.parametrize("api", ["operator", "console", "arm"])
 def test_who_tries_too_many_at_once_is_told_to_come_back(api: str) -> None:
     apis = Apis()
-    app, path = {
+    targets: dict[str, tuple[ASGIApp, str]] = {
         "operator": (apis.operator, "/fleet/v1/machines"),
         "console": (apis.console, "/"),
         "arm": (apis.arm, SUBSCRIBED),
-    }[api]
+    }
+    app, path = targets[api]
 
     async def story() -> httpx2.Response:
         apis.delays.held = asyncio.Event()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
 import httpx2
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from fairwarning.arm.app import create_app
 from fairwarning.arm.context import SUBSCRIPTION, ArmContext
@@ -39,7 +39,7 @@ class WallClock:
 class ArmClient:
     """A server with an empty fleet, and a client that sends a valid token by default."""
 
-    app: Starlette
+    app: ASGIApp
     tokens: Tokens
     clock: WallClock
     fleet: FleetHarness = field(repr=False)

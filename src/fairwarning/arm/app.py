@@ -11,7 +11,6 @@ from contextlib import aclosing, suppress
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -194,12 +193,9 @@ class ArmApp:
 
 def create_app(
     context: ArmContext, *, base_url: str, tokens: Tokens, throttle: Throttle | None = None
-) -> Starlette:
+) -> ArmApp:
     """Return the app; ``base_url`` is for clients that send no Host header."""
-    app = Starlette()
-    # Starlette's patterns do not match every path that a client may send, such as one with a line break.
-    app.router.default = ArmApp(context, base_url, tokens, throttle or Throttle())
-    return app
+    return ArmApp(context, base_url, tokens, throttle or Throttle())
 
 
 def _match_route(routes: Iterable[ArmRoute], method: str, path: str) -> RouteMatch:
