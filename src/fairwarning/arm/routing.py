@@ -21,10 +21,7 @@ class ArmRoute:
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The path as a regular expression that ignores case."""
-        parts = re.split(r"\{(\w+)\}", self.template)
-        text = "".join(
-            f"(?P<{part}>[^/]+)" if number % 2 else re.escape(part) for number, part in enumerate(parts)
-        )
+        text = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(self.template))
         return re.compile(text, re.IGNORECASE)
 
     @cached_property
