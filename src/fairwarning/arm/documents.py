@@ -1,21 +1,10 @@
 """JSON documents as Azure reads them: member names are case-insensitive."""
 
-from fairwarning.core.azure.members import deep_merge, get_items, get_path, merge
+from fairwarning.core.azure.members import deep_merge as deep_merge
+from fairwarning.core.azure.members import get_items as get_items
+from fairwarning.core.azure.members import get_path as get_path
+from fairwarning.core.azure.members import merge as merge
 from fairwarning.core.document.render import Json
-
-__all__ = [
-    "CaseInsensitiveFields",
-    "Document",
-    "deep_merge",
-    "fill",
-    "get_fields",
-    "get_items",
-    "get_path",
-    "merge",
-    "overlay",
-    "without",
-    "without_secrets",
-]
 
 Document = dict[str, Json]
 
