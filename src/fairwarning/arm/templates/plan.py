@@ -238,22 +238,11 @@ def _expand(
 def _with_children(
     document: Mapping[str, Json], frame: TemplateFrame, parent: PlannedResource | None
 ) -> Iterator[PlannedResource]:
-    resource = _resource(document, frame, parent)
-    for name in {name.lower() for name in resource.names}:
-        frame.context.named.setdefault(name, []).append(resource.id)
-    yield resource
-    for child in as_items(document.get("resources"), "resources"):
-        yield from _expand(child, frame, resource)
-
-
-def _resource(
-    document: Mapping[str, Json], frame: TemplateFrame, parent: PlannedResource | None
-) -> PlannedResource:
     kind, name = _text(document, "type", frame), _text(document, "name", frame)
     if parent is not None and "/" not in kind:
         kind, name = f"{parent.type}/{kind}", f"{parent.name}/{name}"
     with at(f"resource {name}"):
-        return PlannedResource(
+        resource = PlannedResource(
             declaration=document,
             frame=frame,
             id=resource_id(_root(document, frame), kind, name),
@@ -262,6 +251,11 @@ def _resource(
             api_version=_text(document, "apiVersion", frame),
             included=_is_included(document, frame),
         )
+    for alias in {alias.lower() for alias in resource.names}:
+        frame.context.named.setdefault(alias, []).append(resource.id)
+    yield resource
+    for child in as_items(document.get("resources"), "resources"):
+        yield from _expand(child, frame, resource)
 
 
 def _text(document: Mapping[str, Json], name: str, frame: TemplateFrame) -> str:
