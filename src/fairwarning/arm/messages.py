@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 ANONYMOUS = Principal(PrincipalKind.MANAGEMENT)
 
 
-def _allow(state: "ArmState") -> None:
-    """Refuse nothing."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmRequest:
     """A request that has a route; ``names`` are the variable parts of its path, spelled as sent."""
@@ -44,7 +40,7 @@ class ArmRequest:
     #: The id of the deployment that sends the request; empty for a client.
     deployment: str = ""
     #: Raises if the state that the request is decided on is not one in which that deployment goes on.
-    check_deployment: "Callable[[ArmState], None]" = _allow
+    check_deployment: "Callable[[ArmState], None]" = lambda state: None
     #: The secrets of that deployment: they must not be stored.
     secrets: frozenset[str] = frozenset()
 

@@ -187,16 +187,12 @@ async def _put_request(context: ArmContext, request: ArmRequest, planned: Planne
 def _target(
     context: ArmContext, request: ArmRequest, group: Document, deployed: Mapping[str, Json]
 ) -> DeploymentTarget:
+    def lookup(resource: str) -> Json | None:
+        return deployed.get(resource.lower()) or _find_resource(context.state(), request, resource)
+
+    find, name = run_in_loop(lookup), str(group["name"])
     return DeploymentTarget(
-        subscription=SUBSCRIPTION,
-        group=str(group["name"]),
-        group_document=group,
-        tenant=TENANT,
-        lookup=run_in_loop(
-            lambda resource: (
-                deployed.get(resource.lower()) or _find_resource(context.state(), request, resource)
-            )
-        ),
+        subscription=SUBSCRIPTION, group=name, group_document=group, tenant=TENANT, lookup=find
     )
 
 

@@ -33,9 +33,8 @@ def is_secret(kind: Json) -> bool:
 def given_secrets(template: Json, parameters: Json, budget: Budget) -> frozenset[str]:
     """Return the secrets among the parameters that a template is deployed with."""
     with budget.running():
-        return secrets_of(
-            (value for _, kind, value in _given(template, parameters, budget) if is_secret(kind)), budget
-        )
+        given = _given(template, parameters, budget)
+        return secrets_of((value for _, kind, value in given if is_secret(kind)), budget)
 
 
 def shown_parameters(template: Json, parameters: Json, secrets: Collection[str], budget: Budget) -> Json:
