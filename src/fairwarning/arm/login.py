@@ -107,15 +107,11 @@ def _client(tokens: Tokens, request: ArmRequest) -> ArmResponse:
 def _device(tokens: Tokens, request: ArmRequest) -> ArmResponse:
     # The older name of the field, which one client still sends.
     code = _form_field(request, "device_code") or _form_field(request, "code")
-    if not tokens.is_valid(code, DEVICE):
-        return _oauth_error("invalid_grant", "the device code was not issued by this server")
-    return ArmResponse(body=_user_tokens(tokens, request))
+    return _exchange(tokens, request, code, DEVICE, "device code")
 
 
 def _refresh(tokens: Tokens, request: ArmRequest) -> ArmResponse:
-    if not tokens.is_valid(_form_field(request, "refresh_token"), REFRESH):
-        return _oauth_error("invalid_grant", "the refresh token was not issued by this server")
-    return ArmResponse(body=_user_tokens(tokens, request))
+    return _exchange(tokens, request, _form_field(request, "refresh_token"), REFRESH, "refresh token")
 
 
 _GRANTS: Mapping[str, Grant] = {
@@ -141,15 +137,20 @@ def _access(tokens: Tokens, request: ArmRequest) -> dict[str, Json]:
     }
 
 
-def _user_tokens(tokens: Tokens, request: ArmRequest) -> dict[str, Json]:
+def _exchange(tokens: Tokens, request: ArmRequest, token: str, use: str, name: str) -> ArmResponse:
+    """Return the tokens of a user for a token that was issued for this use."""
+    if not tokens.is_valid(token, use):
+        return _oauth_error("invalid_grant", f"the {name} was not issued by this server")
     client_info = base64.urlsafe_b64encode(compact_json({"uid": "dev", "utid": TENANT})).decode().rstrip("=")
-    return {
-        **_access(tokens, request),
-        "scope": _form_field(request, "scope"),
-        "client_info": client_info,
-        "id_token": tokens.make(_form_field(request, "client_id"), use=IDENTITY),
-        "refresh_token": tokens.make(request.base, use=REFRESH, life=REFRESH_LIFE),
-    }
+    return ArmResponse(
+        body={
+            **_access(tokens, request),
+            "scope": _form_field(request, "scope"),
+            "client_info": client_info,
+            "id_token": tokens.make(_form_field(request, "client_id"), use=IDENTITY),
+            "refresh_token": tokens.make(request.base, use=REFRESH, life=REFRESH_LIFE),
+        }
+    )
 
 
 def _is_adfs(request: ArmRequest) -> bool:
