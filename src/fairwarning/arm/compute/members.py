@@ -135,17 +135,15 @@ def _members_of(type_name: str, version: str) -> KnownMembers:
 def _known_members(document: Document, type_name: str, version: str) -> Document:
     """Return a document without the members that a version does not know, in Azure's spelling."""
     members = _members_of(type_name, version)
-    known = document if document.keys() <= members.names else _respelled(document, members)
+    known = document
+    if not document.keys() <= members.names:
+        named = ((members.by_name.get(name.lower()), value) for name, value in document.items())
+        known = {member.name: value for member, value in named if member is not None}
     for name in members.parts.keys() & known.keys():
         part = _known_part(known[name], members.parts[name], version)
         if part is not known[name]:
             known = {**known, name: part}
     return known
-
-
-def _respelled(document: Document, members: KnownMembers) -> Document:
-    named = ((members.by_name.get(name.lower()), value) for name, value in document.items())
-    return {member.name: value for member, value in named if member is not None}
 
 
 def _known_part(value: Json, member: DocumentMember, version: str) -> Json:
