@@ -12,8 +12,7 @@ deployment is refused with 429.
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 from fairwarning.arm.errors import AzureError
@@ -57,20 +56,14 @@ class Evaluator:
         self._waiting += 1
         try:
             async with self._lock:
-                with _frequent_thread_switches():
+                usual = sys.getswitchinterval()
+                sys.setswitchinterval(SWITCH_INTERVAL)
+                try:
                     return await asyncio.to_thread(work)
+                finally:
+                    sys.setswitchinterval(usual)
         finally:
             self._waiting -= 1
-
-
-@contextmanager
-def _frequent_thread_switches() -> Iterator[None]:
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(usual)
 
 
 def run_in_loop(find: Callable[[str], Json | None]) -> Callable[[str], Json | None]:
