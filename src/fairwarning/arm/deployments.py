@@ -39,7 +39,6 @@ from fairwarning.engine.clock import new_request_id
 _ALL = f"/subscriptions/{{subscription}}/resourceGroups/{{group}}/providers/{DEPLOYMENT}"
 _ONE = f"{_ALL}/{{name}}"
 _FOLDER = f"/providers/{DEPLOYMENT}/".lower()
-_ENDED: Document = {"result": None}
 _OPERATIONS = "/subscriptions/{subscription}/resourceGroups/{group}/deployments/{name}/operations"
 
 
@@ -47,8 +46,6 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Deploy a template."""
     group, name = context.state().require_active_group(request.names["group"]), request.names["name"]
     resource = _deployment_id(group, name)
-    if request.budget is None:
-        context.evaluator.admit()
     request, resources, parameters = await check_and_plan(context, request, group, PUTS)
 
     message = f"Unable to edit or replace deployment '{name}': the previous one is still active."
@@ -66,7 +63,7 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
         old = edit.state.document(resource)
         # A deployment that is carried on sends the requests of its parts again.
         is_repeated = request.deployment != "" and get_path(old, "deployment") == request.deployment
-        if old is not None and is_running(old) and not is_repeated:
+        if is_running(old) and not is_repeated:
             raise active
         correlation = edit.draft.new_id("correlation")
         document = _document(request, group, resources, parameters, edit.state.now, correlation)
@@ -99,9 +96,9 @@ def _accepted(context: ArmContext, request: ArmRequest, document: Document, *, s
     return ArmResponse(status=status, body=body, headers=headers)
 
 
-def is_running(document: Document) -> bool:
-    """Whether a deployment has not ended."""
-    return "result" not in document
+def is_running(document: Document | None) -> bool:
+    """Whether a deployment exists and has not ended."""
+    return document is not None and "result" not in document
 
 
 def is_deployment(key: str) -> bool:
@@ -109,15 +106,10 @@ def is_deployment(key: str) -> bool:
     return _FOLDER in key
 
 
-def running(state: ArmState, among: Iterable[str]) -> set[str]:
-    """Return the keys of the deployments among these that have not ended."""
-    return {key for key in among if is_running(state.document(key) or _ENDED)}
-
-
 def is_part_of_running(state: ArmState, key: str) -> bool:
     """Whether a deployment is inside another that has not ended, and is repeated with the other."""
     outer = get_path(state.document(key), "deployment")
-    return is_running(state.document(str(outer or "")) or _ENDED)
+    return is_running(state.document(str(outer or "")))
 
 
 def keys(state: ArmState) -> list[str]:
@@ -140,8 +132,8 @@ def failed_by(state: ArmState, among: Iterable[str], errors: Mapping[str, Json])
     return failed
 
 
-async def resume(context: ArmContext, key: str) -> bool:
-    """Deploy the template of an unfinished deployment, from the start; return whether nothing is left to do.
+async def resume(context: ArmContext, key: str) -> None:
+    """Deploy the template of an unfinished deployment, from the start.
 
     A deployment inside an unfinished one is left to that, and one that another node works on to that node.
     """
@@ -155,24 +147,22 @@ async def resume(context: ArmContext, key: str) -> bool:
 
     async with context.work_on(key) as alone:
         if not alone:
-            return False
+            return
         # The document may be stored without being in the committed state yet; what a change reads is certain.
         document = await context.change(ANONYMOUS, take_over)
-        if document is None:
-            return True
-        if not is_running(document):
+        if document is not None and is_running(document):
+            if is_part_of_running(context.committed(), key):
+                return
+            kept = await context.engine.store.get_value(f"deployment:{_correlation(document)}")
+            work = document.get("work") or json.loads(kept or "null")
+            group, _, name = key.removeprefix(group_id("").lower()).partition(_FOLDER)
+            by = Principal(PrincipalKind.MANAGEMENT, str(get_path(work, "by") or ""))
+            request = ArmRequest(method="PUT", path=key, names={"group": group, "name": name}, principal=by)
+            with suppress(DeploymentOverError):
+                await _deploy(context, request, document, work)
+        elif document is not None:
             await _keep_work(context, document, None)
-            return True
-        if is_part_of_running(context.committed(), key):
-            return False
-        kept = await context.engine.store.get_value(f"deployment:{_correlation(document)}")
-        work = document.get("work") or json.loads(kept or "null")
-        group, _, name = key.removeprefix(group_id("").lower()).partition(_FOLDER)
-        by = Principal(PrincipalKind.MANAGEMENT, str(get_path(work, "by") or ""))
-        request = ArmRequest(method="PUT", path=key, names={"group": group, "name": name}, principal=by)
-        with suppress(DeploymentOverError):
-            await _deploy(context, request, document, work)
-        return True
+    context.interrupted.discard(key)
 
 
 async def _deploy(context: ArmContext, request: ArmRequest, document: Document, work: Json) -> None:
@@ -262,7 +252,6 @@ async def validate(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return what a template would deploy, or what is wrong with it."""
     state = context.state()
     group = state.require_active_group(request.names["group"])
-    context.evaluator.admit()
     request, resources, parameters = await check_and_plan(context, request, group, PUTS)
     document = _document(request, group, resources, parameters, state.now, derive_id(new_request_id()))
     ids: list[Json] = [{"id": resource.id} for resource in resources]

@@ -87,7 +87,7 @@ class Upkeep:
                 self._doubtful = None
                 return
             for key in sorted(self._unfinished() - self._context.deploying):
-                await self._try(self._resume(key))
+                await self._try(deployments.resume(self._context, key))
             await self._remove_documents()
             self._doubtful, self._removed = set(), set()
             await self._forget_operations()
@@ -109,13 +109,9 @@ class Upkeep:
         """Return the deployments that may have to be carried on."""
         state = self._context.committed()
         among = deployments.keys(state) if self._doubtful is None else self._running
-        self._running = deployments.running(state, among)
+        self._running = {key for key in among if deployments.is_running(state.document(key))}
         outermost = {key for key in self._running if not deployments.is_part_of_running(state, key)}
         return outermost | self._context.interrupted
-
-    async def _resume(self, key: str) -> None:
-        if await deployments.resume(self._context, key):
-            self._context.interrupted.discard(key)
 
     async def _read_lines(self) -> None:
         try:
@@ -213,22 +209,20 @@ def _exists(state: ArmState, ref: MachineRef) -> bool:
 
 def _after(state: ArmState, key: str) -> Documents:
     """Return the documents to change: a resource of the core is gone, or an old document has secrets."""
-    parts = _CORE_RESOURCE.fullmatch(key)
+    parts, document = _CORE_RESOURCE.fullmatch(key), state.document(key)
     if parts is None:
-        return _without_secrets(key, state.document(key))
-    document = state.document(key)
-    if document is None and parts["instance"] is None:
-        return {}
+        return _without_secrets(key, document)
     names = parts.groupdict()
+    if document is None and names["instance"] is None:
+        return {}
     if names["kind"] is None:
         group = state.find_group(names["group"])
         if group is None:
             return documents_of_deleted(state, key)
         return {} if group == document else {key: group}
     if names["instance"] is not None:
-        machine = scalesets.find_instance(
-            resource_ids.find_scopes(state, SCALE_SETS, names), names["instance"]
-        )
+        scopes = resource_ids.find_scopes(state, SCALE_SETS, names)
+        machine = scalesets.find_instance(scopes, names["instance"])
         # An instance may have extensions, and no document of its own.
         exists = machine is not None if document is None else _describes(document, machine)
     elif _TYPES[names["kind"]] == VMS:

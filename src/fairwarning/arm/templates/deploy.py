@@ -48,10 +48,12 @@ async def check_and_plan(
     Raises:
         AzureError: the deployment is known to be invalid before anything is deployed.
     """
+    if request.budget is None:
+        context.evaluator.admit()
     properties = get_path(request.fields(), "properties")
     inputs = get_path(properties, "template"), get_path(properties, "parameters")
     budget = request.budget or context.evaluator.budget()
-    secrets = request.secrets | await evaluate(context, request, partial(given_secrets, *inputs, budget))
+    secrets = request.secrets | await _evaluate(context, request, partial(given_secrets, *inputs, budget))
     request = replace(request, budget=budget, secrets=secrets)
     if _NAME.fullmatch(request.names["name"]) is None:
         message = f"The deployment name '{request.names['name']}' is invalid."
@@ -66,7 +68,7 @@ async def check_and_plan(
         message = "The deployment mode must be Incremental; Complete is not supported."
         raise AzureError(400, "InvalidDeploymentMode", message)
     target = _target(context, request, group, {})
-    resources = await evaluate(context, request, partial(plan, *inputs, target, budget))
+    resources = await _evaluate(context, request, partial(plan, *inputs, target, budget))
     for resource in resources:
         if resource.type.lower() not in puts and not network.is_stored_type(resource.type):
             message = (
@@ -74,16 +76,12 @@ async def check_and_plan(
                 f"for type '{resource.type}', which resource '{resource.name}' is of."
             )
             raise AzureError(400, "NoRegisteredProviderFound", message)
-    parameters = await evaluate(context, request, partial(shown_parameters, *inputs, secrets, budget))
+    parameters = await _evaluate(context, request, partial(shown_parameters, *inputs, secrets, budget))
     return request, resources, parameters
 
 
-async def evaluate(context: ArmContext, request: ArmRequest, work: Callable[[], T]) -> T:
-    """Run a part of the evaluation of a template, outside the event loop, and return its result.
-
-    Raises:
-        AzureError: the template is invalid, or exceeds its budget.
-    """
+async def _evaluate(context: ArmContext, request: ArmRequest, work: Callable[[], T]) -> T:
+    """Return the result of ``work``, which runs outside the event loop; invalid templates are refused."""
     try:
         return await context.evaluator.run(work)
     except InvalidTemplateError as problem:
@@ -179,7 +177,7 @@ async def _put_request(context: ArmContext, request: ArmRequest, planned: Planne
     query = {"api-version": planned.api_version}
     # A deployment needs its secrets, and blanks them itself.
     secrets = frozenset[str]() if planned.is_deployment else request.secrets
-    body = await evaluate(context, request, lambda: blanked(coerce(planned.body()), secrets, planned.budget))
+    body = await _evaluate(context, request, lambda: blanked(coerce(planned.body()), secrets, planned.budget))
     put = replace(request, method="PUT", path=planned.id, names=names, query=query, body=body)
     return replace(put, if_match="", if_none_match="")
 
