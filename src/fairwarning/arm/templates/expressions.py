@@ -197,10 +197,13 @@ class _Parser:
         self._next = 0
 
     def _split(self) -> Iterator[tuple[str, str]]:
+        """Yield the kinds and the texts of the tokens; a mark is a kind of its own, and the end is empty."""
         position = 0
         while match := _TOKEN.match(self._expression, position):
-            yield match.lastgroup or "", match.group(match.lastgroup or 0).strip()
-            if match.lastgroup is None:
+            kind = match.lastgroup or ""
+            text = match.group(kind or 0).strip()
+            yield text if kind == "mark" else kind, text
+            if not kind:
                 return
             position = match.end()
         self._refuse(f"unexpected {self._expression[position:].lstrip()[:1]!r}")
@@ -208,21 +211,20 @@ class _Parser:
     def _refuse(self, problem: str) -> Never:
         raise InvalidTemplateError(f"{problem} in the expression [{self._expression[:200]}]")
 
-    def _take(self) -> tuple[str, str]:
-        token = self._tokens[self._next]
+    def _take(self, expected: str, *kinds: str) -> tuple[str, str]:
+        """Consume the next token, which must be of one of these kinds."""
+        kind, text = self._tokens[self._next]
+        if kind not in kinds:
+            self._refuse(f"expected {expected}, not {repr(text) if text else 'the end'}")
         self._next += 1
-        return token
+        return kind, text
 
-    def _at(self, text: str) -> bool:
-        return self._tokens[self._next] == ("mark" if text else "", text)
+    def _at(self, mark: str) -> bool:
+        return self._tokens[self._next][0] == mark
 
-    def expect(self, text: str) -> None:
+    def expect(self, mark: str) -> None:
         """Consume the next token, which must be this mark; the empty mark is the end."""
-        if not self._at(text):
-            actual = self._tokens[self._next][1]
-            expected = repr(text) if text else "the end"
-            self._refuse(f"expected {expected}, not {repr(actual) if actual else 'the end'}")
-        self._next += 1
+        self._take(repr(mark) if mark else "the end", mark)
 
     def node(self, depth: int) -> Node:
         """Parse a value and the member accesses that follow it."""
@@ -244,22 +246,17 @@ class _Parser:
             self.expect("]")
             return key
         self.expect(".")
-        kind, text = self._take()
-        if kind != "name":
-            self._refuse(f"expected a property name after '.', not {repr(text) if text else 'the end'}")
-        return LiteralNode(text)
+        return LiteralNode(self._take("a property name after '.'", "name")[1])
 
     def _plain(self, depth: int) -> Node:
-        kind, text = self._take()
+        kind, text = self._take("a value", "text", "whole", "name")
         match kind:
             case "text":
                 return LiteralNode(text[1:-1].replace("''", "'"))
             case "whole":
                 return LiteralNode(parse_integer(text))
-            case "name":
-                return self._call(text, depth)
             case _:
-                self._refuse(f"expected a value, not {repr(text) if text else 'the end'}")
+                return self._call(text, depth)
 
     def _call(self, name: str, depth: int) -> Node:
         if not self._at("("):
