@@ -63,17 +63,15 @@ def check_resource_name(name: str) -> None:
     """Refuse a name that contains an invisible character."""
     hidden = first_hidden(name)
     if hidden is not None:
-        message = (
-            f"The resource name {escape_hidden(name)!r} is invalid: it has the character {hidden} in it."
-        )
-        raise AzureError(400, "InvalidResourceName", message, escape_hidden(name))
+        escaped = escape_hidden(name)
+        message = f"The resource name {escaped!r} is invalid: it has the character {hidden} in it."
+        raise AzureError(400, "InvalidResourceName", message, escaped)
 
 
 def invalid(target: str, problem: str) -> AzureError:
     """Return the error for an invalid value."""
-    return AzureError(
-        400, "InvalidParameter", f"The value of parameter {target} is invalid: {problem}.", target
-    )
+    message = f"The value of parameter {target} is invalid: {problem}."
+    return AzureError(400, "InvalidParameter", message, target)
 
 
 #: Azure's codes for errors of the core, by status.
