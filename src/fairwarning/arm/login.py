@@ -142,15 +142,13 @@ def _exchange(tokens: Tokens, request: ArmRequest, token: str, use: str, name: s
     if not tokens.is_valid(token, use):
         return _oauth_error("invalid_grant", f"the {name} was not issued by this server")
     client_info = base64.urlsafe_b64encode(compact_json({"uid": "dev", "utid": TENANT})).decode().rstrip("=")
-    return ArmResponse(
-        body={
-            **_access(tokens, request),
-            "scope": _form_field(request, "scope"),
-            "client_info": client_info,
-            "id_token": tokens.make(_form_field(request, "client_id"), use=IDENTITY),
-            "refresh_token": tokens.make(request.base, use=REFRESH, life=REFRESH_LIFE),
-        }
-    )
+    body = _access(tokens, request) | {
+        "scope": _form_field(request, "scope"),
+        "client_info": client_info,
+        "id_token": tokens.make(_form_field(request, "client_id"), use=IDENTITY),
+        "refresh_token": tokens.make(request.base, use=REFRESH, life=REFRESH_LIFE),
+    }
+    return ArmResponse(body=body)
 
 
 def _is_adfs(request: ArmRequest) -> bool:
