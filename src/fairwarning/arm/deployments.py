@@ -179,8 +179,7 @@ async def _deploy(context: ArmContext, request: ArmRequest, document: Document, 
     request = replace(request, check_deployment=check)
     try:
         if work is None:
-            message = "The deployment was interrupted before it began."
-            raise AzureError(500, "DeploymentInterrupted", message)
+            raise AzureError(500, "DeploymentInterrupted", "The deployment was interrupted before it began.")
         result = await deploy(context, request, document, work, PUTS)
     except AzureError as problem:
         result = {"error": deployment_failed([problem.body()["error"]]), "duration": "PT0S"}
@@ -269,23 +268,21 @@ async def get_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
 async def list_operations(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the outcome of each resource of a deployment."""
     document = _require(context, request)
-    timestamp = str(get_path(document, "properties", "timestamp"))
     rendered: list[Json] = [
-        await _render_operation(context, str(document["id"]), step, timestamp)
-        for step in get_items(document, "result", "steps")
+        await _render_operation(context, document, step) for step in get_items(document, "result", "steps")
     ]
     return ArmResponse(body={"value": rendered})
 
 
-async def _render_operation(context: ArmContext, deployment: str, step: Json, timestamp: str) -> Json:
-    error, resource = get_path(step, "error"), str(get_path(step, "id"))
+async def _render_operation(context: ArmContext, document: Document, step: Json) -> Json:
+    deployment, resource, error = str(document["id"]), str(get_path(step, "id")), get_path(step, "error")
     is_running, _ = await _operation_results(context, get_items(step, "operations"))
     state = "Failed" if error is not None else "Running" if is_running else "Succeeded"
     operation_id = derive_id(deployment, resource).replace("-", "")[:16]
     properties: Document = {
         "provisioningOperation": "Create",
         "provisioningState": state,
-        "timestamp": timestamp,
+        "timestamp": get_path(document, "properties", "timestamp"),
         "duration": get_path(step, "duration") or "PT0S",
         "trackingId": derive_id("tracking", deployment, resource).lower(),
         "statusCode": "OK" if error is None else "BadRequest",
