@@ -166,7 +166,7 @@ def _certify(
     authority: CertifiedKey | None = None,
     extensions: Iterable[x509.ExtensionType] = (),
 ) -> CertifiedKey:
-    """Return a new key and its certificate; without an authority, the key is that of one and signs itself."""
+    """Return a new key and its certificate; without an authority to sign it, it is an authority itself."""
     key, signs = ec.generate_private_key(ec.SECP256R1()), authority is None
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     usage = x509.KeyUsage(

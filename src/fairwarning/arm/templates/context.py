@@ -262,6 +262,7 @@ class TemplateFrame:
         self._loops = loops or {}
         self._index = index  # the index that copyIndex() without a name returns: that of the resource's loop
         self.functions = {**context.functions, "copyindex": TemplateFunction(0, 2, self._copy_index)}
+        self.evaluation = Evaluation(self.functions, context.trees)
 
     def iteration(self, loop: str, index: int) -> "TemplateFrame":
         """Return the frame of one iteration of a resource's loop."""
@@ -290,8 +291,7 @@ class TemplateFrame:
                 return value
 
     def _text(self, text: str) -> Json:
-        value = Evaluation(self.functions, self.context.trees).text(text)
-        budget = self.context.budget
+        value, budget = self.evaluation.text(text), self.context.budget
         budget.charge_size(budget.weigh(value))
         return value
 

@@ -23,7 +23,7 @@ from fairwarning.arm.templates.context import (
     resource_id,
     section,
 )
-from fairwarning.arm.templates.expressions import Evaluation, find_calls, find_function, type_name
+from fairwarning.arm.templates.expressions import find_calls, find_function, type_name
 from fairwarning.core.document.render import Json
 
 DEPLOYMENT = "Microsoft.Resources/deployments"
@@ -107,11 +107,10 @@ class PlannedResource:
 
     def _references(self) -> Iterator[str]:
         # reference() is a dependency even if dependsOn does not name it.
-        trees = self.frame.context.trees
-        for call in find_calls(self._split()[0], trees):
+        for call in find_calls(self._split()[0], self.frame.context.trees):
             if call.name == "reference" and call.arguments:
                 try:
-                    target = Evaluation(self.frame.functions, trees).node(call.arguments[0])
+                    target = self.frame.evaluation.node(call.arguments[0])
                     yield from self.frame.context.find(as_text(target, "what it refers to"))
                 except OverBudgetError:
                     raise
