@@ -4,7 +4,7 @@
 state that has scopes and indexes: on the replica, and on a decision in the making.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import Protocol
 
@@ -23,11 +23,13 @@ from fairwarning.core.model import BarrierId, EventId, MachineRef, Scope, ScopeI
 class Index:
     """The scopes under each key, rarely more than one.
 
-    ``keys`` returns the keys of a scope. ``alike`` is a quick test for two states of a scope having the same
-    keys.
+    ``keys`` returns the keys of a scope, each once. ``alike`` is a quick test for two states of a scope that
+    have the same keys.
     """
 
-    def __init__(self, keys: Callable[[Scope], Iterable[str]], alike: Callable[[Scope, Scope], bool]) -> None:
+    def __init__(
+        self, keys: Callable[[Scope], Collection[str]], alike: Callable[[Scope, Scope], bool]
+    ) -> None:
         self._keys = keys
         self._alike = alike
         self._scopes: dict[str, tuple[ScopeId, ...]] = {}
@@ -43,12 +45,13 @@ class Index:
         """Replace the old state of a scope with the new one; None if the scope did not or does not exist."""
         if self.same_keys(before, after):
             return
-        old = set() if before is None else set(self._keys(before))
-        new = set() if after is None else set(self._keys(after))
+        old = frozenset[str]() if before is None else frozenset(self._keys(before))
+        new = frozenset[str]() if after is None else self._keys(after)
         alone = (scope_id,)
-        for key in new - old:
-            self._scopes[key] = self[key] + alone if key in self._scopes else alone
-        for key in old - new:
+        for key in new:
+            if key not in old:
+                self._scopes[key] = self[key] + alone if key in self._scopes else alone
+        for key in old.difference(new):
             self._drop(key, scope_id)
 
     def _drop(self, key: str, scope_id: ScopeId) -> None:
@@ -183,8 +186,8 @@ def _same_names(before: Scope, after: Scope) -> bool:
     return _same_machines(before, after) and _same_events(before, after)
 
 
-def _barriers(scope: Scope) -> Iterator[BarrierId]:
-    return (event.barrier for event in scope.events.values())
+def _barriers(scope: Scope) -> Collection[BarrierId]:
+    return {event.barrier for event in scope.events.values()}
 
 
 def _same_machines(before: Scope, after: Scope) -> bool:

@@ -126,7 +126,7 @@ class Replica:
     def load(self, snapshot: FleetSnapshot) -> Collection[ScopeId]:
         """Replace the whole state; return the scopes that are gone."""
         gone = self._scopes.keys() - snapshot.scopes.keys()
-        for scope_id in self._scopes.keys() | snapshot.scopes.keys():
+        for scope_id in (*gone, *snapshot.scopes):
             self._indexes.put(scope_id, self._scopes.get(scope_id), snapshot.scopes.get(scope_id))
         self._scopes.clear()
         self._scopes.update(snapshot.scopes)
