@@ -29,6 +29,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 
 from fairwarning.core.changes import TextChanged
 from fairwarning.core.commands import Command, concerns
@@ -77,6 +78,7 @@ STUCK_AFTER = 60.0
 
 #: The outcome of a request before its first try.
 _UNDECIDED = ContendedError()
+_NO_VERSIONS: Mapping[ScopeId, int] = MappingProxyType({})
 
 
 @dataclass(eq=False, slots=True)
@@ -87,15 +89,16 @@ class _Request:
     build: Build
     note_refusal: NoteRefusal
     arrived: float
-    at: datetime
     answer: asyncio.Future[Result]
     tries: int = 0
+    #: When the last try was made.
+    at: datetime = field(init=False)
     #: The number of a journal line that was the last one at some time since the request arrived.
     last_line: int | None = None
     #: Whether another node changed what the request read in the last try.
     lost: bool = False
     lines: tuple[Line, ...] = ()
-    versions: Mapping[ScopeId, int] = field(default_factory=dict)
+    versions: Mapping[ScopeId, int] = field(init=False)
     outcome: Result | Exception = _UNDECIDED
     reads: Set[Aggregate] = frozenset()
     by_predicate: bool = False
@@ -170,10 +173,10 @@ class Decider:
     def handle(self, caller: Caller, build: Build, note_refusal: NoteRefusal) -> Awaitable[Result]:
         """Decide a request; what came of it is known once that is stored and installed."""
         loop = asyncio.get_running_loop()
-        request = _Request(caller, build, note_refusal, loop.time(), self._clock.now(), loop.create_future())
+        request = _Request(caller, build, note_refusal, loop.time(), loop.create_future())
         self._gathered.append(request)
         if self._worker is None:
-            self._batch_began = loop.time()
+            self._batch_began = request.arrived
             self._worker = asyncio.create_task(self._work())
         return request.answer
 
@@ -300,7 +303,7 @@ class Decider:
         request.tries += 1
         request.at = now = self._clock.now()
         request.nothing_before = fold.unchanged
-        request.lines, request.versions = (), {}
+        request.lines, request.versions = (), _NO_VERSIONS
         try:
             plan = request.build(FoldView(reads))
             reads.by_predicate |= plan.needs_whole_journal
