@@ -27,7 +27,9 @@ _OPTION = re.compile(r"(?<![\w`-])(--[a-z-]+)")
 
 def command_line() -> str:
     """Return the page."""
-    return "\n".join([HEAD, *_sections(cli, click.Context(cli, info_name="fairwarning"))])
+    # A command keeps the help option of the first context that asks for it.
+    context = click.Context(cli, info_name="fairwarning", **cli.context_settings)
+    return "\n".join([HEAD, *_sections(cli, context)])
 
 
 def _sections(command: click.Command, context: click.Context) -> Iterator[str]:
