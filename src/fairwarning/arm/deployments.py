@@ -244,7 +244,7 @@ async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     state = context.state()
     prefix = _deployment_id(state.require_group(request.names["group"]), "")
     deployments = [(key, await _render(context, document)) for key, document in state.documents(prefix)]
-    return paginate(request, ((key, deployment.copy) for key, deployment in deployments))
+    return paginate(request, deployments, dict)
 
 
 async def validate(context: ArmContext, request: ArmRequest) -> ArmResponse:

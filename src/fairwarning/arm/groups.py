@@ -1,7 +1,7 @@
 """Resource groups; deleting one deletes everything in it."""
 
 from fairwarning.arm import operations
-from fairwarning.arm.compute.actions import pending_deletes
+from fairwarning.arm.compute.actions import wait_for_deletes
 from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import Document
 from fairwarning.arm.errors import AzureError, invalid
@@ -85,17 +85,14 @@ async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
         group = edit.state.require_group(request.names["group"])
         resource = str(group["id"])
         scopes = edit.state.scopes_in_group(request.names["group"])
-        unwarned = [scope.id for scope in scopes if _type(scope) in forced]
-        warned = [scope.id for scope in scopes if _type(scope) not in forced]
-        if unwarned:
-            edit.draft.delete_scopes(unwarned, force=True)
-        if warned:
-            edit.draft.delete_scopes(warned)
+        for force in (True, False):
+            chosen = [scope.id for scope in scopes if (_type(scope) in forced) is force]
+            if chosen:
+                edit.draft.delete_scopes(chosen, force=force)
         edit.put({resource: {**group, "properties": {"provisioningState": "Deleting"}}})
         if not scopes:
             edit.put(documents_of_deleted(edit.state, resource))
-        refs = [ref for scope in scopes for ref in scope.refs()]
-        return operations.start(edit, resource, "delete", refs, pending_deletes(edit.state, refs).values())
+        return wait_for_deletes(edit, resource, scopes)
 
     location = operations.location_of(context.state(), group_id(request.names["group"]))
     operation = await context.change(request.principal, fill)

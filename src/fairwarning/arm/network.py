@@ -7,7 +7,6 @@ of a network resource with paths of their own (a subnet, a rule) are items of a 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from urllib.parse import unquote
 
 from fairwarning.arm import addresses, catalog, operations
@@ -232,13 +231,11 @@ async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     prefix = f"{resource.id}/" if resource.group else f"{resource.root}/"
     owners = _owners(state) if resource.type == _INTERFACES else {}
     documents = (
-        document
+        (str(document["id"]), document)
         for _, document in state.existing_documents(prefix)
         if str(document.get("type")).lower() == resource.type.lower()
     )
-    return paginate(
-        request, ((str(document["id"]), partial(_with_owner, document, owners)) for document in documents)
-    )
+    return paginate(request, documents, lambda document: _with_owner(document, owners))
 
 
 def complete_document(resource: NetworkResource, body: Json) -> Document:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
+from typing import TypeVar
 from urllib.parse import quote
 
 from fairwarning.arm.documents import Document, get_path
@@ -11,9 +12,12 @@ from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.state import ArmState, core_group
 from fairwarning.core.azure import identity
 from fairwarning.core.azure.identity import AVAILABILITY_SETS, CLOUD_SERVICES, SCALE_SETS, VMS, resource_id
+from fairwarning.core.blueprint import instance_name
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import AmbiguousNameError, UnknownMachineError
 from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind, VmName, in_group
+
+T = TypeVar("T")
 
 SUBSCRIPTION_PATH = "/subscriptions/{subscription}/providers/Microsoft.Compute"
 GROUP_PATH = "/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Compute"
@@ -34,6 +38,11 @@ _FIRST_PAGE = "after:"
 #: The id of a resource of Microsoft.Compute: its group, type and name.
 REFERENCE = re.compile(
     r"/subscriptions/[^/]+/resourceGroups/([^/]+)/providers/Microsoft\.Compute/([^/]+)/([^/]+)/?",
+    re.IGNORECASE,
+)
+_MACHINE = re.compile(
+    r"/subscriptions/[^/]+/resourceGroups/(?P<group>[^/]+)/providers/Microsoft\.Compute"
+    rf"/(?:{VMS}|{SCALE_SETS})/(?P<name>[^/]+)(?:/{VMS}/(?P<instance>[^/]+))?",
     re.IGNORECASE,
 )
 
@@ -87,10 +96,30 @@ def find_vm(state: ArmState, names: Mapping[str, str]) -> Machine | None:
     return None
 
 
-def stored_document(state: ArmState, identifier: str, machine: Machine) -> Document:
-    """Return the document of a machine; the document of an earlier machine of that name is ignored."""
-    document = state.document(identifier) or {}
-    return document if get_path(document, "properties", "vmId") == machine.vm_id else {}
+def find_instance(state: ArmState, names: Mapping[str, str]) -> Machine | None:
+    """Return an instance of a scale set, given the names of both."""
+    return instance_in(find_scopes(state, SCALE_SETS, names), names["instance"])
+
+
+def instance_in(scopes: Iterable[Scope], instance: str) -> Machine | None:
+    """Return an instance by its id: a number, or the machine's name in a flexible set."""
+    for scope in scopes:
+        if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
+            name = find_machine_name(scope, instance)
+        else:
+            name = instance_name(scope.facts, instance)
+        if name is not None and name in scope.machines:
+            return scope.machines[name]
+    return None
+
+
+def find_machine(state: ArmState, identifier: Json) -> Machine | None:
+    """Return a machine by its id: a virtual machine, or an instance of a scale set."""
+    parts = _MACHINE.fullmatch(str(identifier))
+    if parts is None:
+        return None
+    find = find_vm if parts["instance"] is None else find_instance
+    return find(state, parts.groupdict())
 
 
 def parse_reference(value: Json, kind: str, target: str) -> Mapping[str, str] | None:
@@ -115,17 +144,19 @@ def select_scopes(state: ArmState, request: ArmRequest, kind: str) -> Iterator[S
             yield scope
 
 
-def paginate(request: ArmRequest, resources: Iterable[tuple[str, Callable[[], Document]]]) -> ArmResponse:
+def paginate(
+    request: ArmRequest, resources: Iterable[tuple[str, T]], render: Callable[[T], Document]
+) -> ArmResponse:
     """Return a page of a list, ordered by key, and a link to the next page.
 
-    ``resources`` are keys and functions that render a resource; only the resources of the page are rendered.
+    ``resources`` have a key each; only those of the page are rendered.
     """
     token = request.query.get("$skiptoken", _FIRST_PAGE)
     if not token.startswith(_FIRST_PAGE):
         raise AzureError(400, "InvalidParameter", "The request URL is not valid.", "$skiptoken")
     after = token.removeprefix(_FIRST_PAGE)
     rest = sorted((entry for entry in resources if entry[0] > after), key=lambda entry: entry[0])
-    body: Document = {"value": [render() for _, render in rest[:PAGE_SIZE]]}
+    body: Document = {"value": [render(resource) for _, resource in rest[:PAGE_SIZE]]}
     if len(rest) > PAGE_SIZE:
         query = {**request.query, "$skiptoken": f"{_FIRST_PAGE}{rest[PAGE_SIZE - 1][0]}"}
         text = "&".join(f"{quote(key, safe='$')}={quote(value, safe='')}" for key, value in query.items())

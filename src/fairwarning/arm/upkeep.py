@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 
 from fairwarning.arm import deployments, operations, resource_ids
-from fairwarning.arm.compute import disks, render, scalesets
+from fairwarning.arm.compute import disks, render
 from fairwarning.arm.context import ArmContext, Documents, Edit
 from fairwarning.arm.documents import Document, get_path, without_secrets
 from fairwarning.arm.groups import documents_below, documents_of_deleted
@@ -221,8 +221,7 @@ def _after(state: ArmState, key: str) -> Documents:
             return documents_of_deleted(state, key)
         return {} if group == document else {key: group}
     if names["instance"] is not None:
-        scopes = resource_ids.find_scopes(state, SCALE_SETS, names)
-        machine = scalesets.find_instance(scopes, names["instance"])
+        machine = resource_ids.find_instance(state, names)
         # An instance may have extensions, and no document of its own.
         exists = machine is not None if document is None else _describes(document, machine)
     elif _TYPES[names["kind"]] == VMS:

@@ -13,8 +13,9 @@ from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, get_path
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest
+from fairwarning.arm.resource_ids import machine_id, set_id
 from fairwarning.arm.state import ArmState
-from fairwarning.core.model import EventId, MachineRef, PowerState, Scope
+from fairwarning.core.model import EventId, Machine, MachineRef, PowerState, Scope
 
 #: The verbs that are announced, and their causes in the core (L-14).
 ANNOUNCED_VERBS: Mapping[str, str] = {
@@ -60,7 +61,7 @@ def act(edit: Edit, request: ArmRequest, verb: str, selection: Selection) -> str
     if verb in ANNOUNCED_VERBS:
         if selection.all and verb != "delete":
             refs = [ref for ref in refs if edit.state.view.machine_at(ref).power is PowerState.RUNNING]
-        force = verb == "delete" and is_forced(request)
+        force = verb == "delete" and _is_forced(request)
         operation = announce(edit, ANNOUNCED_VERBS[verb], selection.resource, refs, force=force)
         if verb == "osRollingUpgrade":
             edit.put({_upgrade_key(selection.resource): {"operation": operation}})
@@ -99,7 +100,7 @@ def _upgrade_key(resource: str) -> str:
 
 def _unmarked(state: ArmState, verb: str, selection: Selection) -> list[MachineRef]:
     """Return the machines without a pending delete; a machine that was named must not have one."""
-    marked = pending_deletes(state, selection.refs)
+    marked = _pending_deletes(state, selection.refs)
     if marked and not selection.all:
         message = (
             f"Operation '{verb}' is not allowed on VM '{next(iter(marked)).name}' since the VM is marked for "
@@ -113,7 +114,7 @@ def announce(
     edit: Edit, cause: str, resource: str, refs: Iterable[MachineRef], *, force: bool = False
 ) -> str:
     """Announce a cause and return its operation; the operation of a delete includes pending deletes."""
-    pending = pending_deletes(edit.state, refs) if cause == "delete" else {}
+    pending = _pending_deletes(edit.state, refs) if cause == "delete" else {}
     # T-09: a forced delete also speeds up the deletes that are pending.
     affected = tuple(ref for ref in refs if force or ref not in pending)
     if affected:
@@ -121,15 +122,25 @@ def announce(
     return operations.start(edit, resource, cause, affected, pending.values())
 
 
-def delete_scopes(edit: Edit, request: ArmRequest, resource: str, scopes: Sequence[Scope]) -> str:
-    """Delete whole scopes and return the operation that lasts until they are gone."""
+def delete_machine(edit: Edit, request: ArmRequest, machine: Machine) -> str:
+    """Delete a machine and return the operation that lasts until it is gone."""
+    resource, force = machine_id(edit.state, machine), _is_forced(request)
+    return announce(edit, "delete", resource, (machine.ref,), force=force)
+
+
+def delete_set(edit: Edit, request: ArmRequest, scopes: Sequence[Scope]) -> str:
+    """Delete all scopes of a set and return the operation that lasts until they are gone."""
+    edit.draft.delete_scopes([scope.id for scope in scopes], force=_is_forced(request))
+    return wait_for_deletes(edit, set_id(edit.state, scopes[0]), scopes)
+
+
+def wait_for_deletes(edit: Edit, resource: str, scopes: Iterable[Scope]) -> str:
+    """Return an operation that lasts until all machines of scopes are gone."""
     refs = [ref for scope in scopes for ref in scope.refs()]
-    edit.draft.delete_scopes([scope.id for scope in scopes], force=is_forced(request))
-    return operations.start(edit, resource, "delete", refs, pending_deletes(edit.state, refs).values())
+    return operations.start(edit, resource, "delete", refs, _pending_deletes(edit.state, refs).values())
 
 
-def pending_deletes(state: ArmState, refs: Iterable[MachineRef]) -> dict[MachineRef, EventId]:
-    """Return the pending deletes, by machine."""
+def _pending_deletes(state: ArmState, refs: Iterable[MachineRef]) -> dict[MachineRef, EventId]:
     machines = set(refs)
     return {
         MachineRef(scope.id, name): event.id
@@ -142,6 +153,6 @@ def pending_deletes(state: ArmState, refs: Iterable[MachineRef]) -> dict[Machine
     }
 
 
-def is_forced(request: ArmRequest) -> bool:
+def _is_forced(request: ArmRequest) -> bool:
     """Whether a delete does not wait for approvals (T-09)."""
     return request.query.get("forceDeletion", "").lower() == "true"

@@ -65,7 +65,6 @@ def _delete(edit: Edit, request: ArmRequest, scopes: Scopes) -> None:
 
 TYPE = ResourceType[Scopes](
     kind=AVAILABILITY_SETS,
-    path=f"{AVAILABILITY_SETS}/{{name}}",
     find=partial(find_set, AVAILABILITY_SETS),
     each=partial(each_set, AVAILABILITY_SETS),
     render=render.availability_set,
@@ -75,4 +74,4 @@ TYPE = ResourceType[Scopes](
     # Clients accept nothing else, even for a new set.
     created_status=200,
 )
-ROUTES = (*TYPE.routes(), TYPE.list_route("vmSizes", lambda state, resource: catalog.SIZES))
+ROUTES = (*TYPE.routes(), TYPE.route_below("vmSizes", lambda state, scopes: {"value": [*catalog.SIZES]}))

@@ -73,10 +73,6 @@ def _change(edit: Edit, request: ArmRequest, scopes: Scopes, body: Document) -> 
     edit.put({resource_ids.set_id(edit.state, scopes[0]): after})
 
 
-def _delete(edit: Edit, request: ArmRequest, scopes: Scopes) -> str:
-    return actions.delete_scopes(edit, request, resource_ids.set_id(edit.state, scopes[0]), scopes)
-
-
 def _roles(document: Json) -> tuple[tuple[str, int], ...]:
     target = "properties.roleProfile.roles"
     roles: list[tuple[str, int]] = []
@@ -126,20 +122,19 @@ def _select_instance(state: ArmState, request: ArmRequest, verb: str) -> Selecti
 
 TYPE = ResourceType[Scopes](
     kind=CLOUD_SERVICES,
-    path=f"{CLOUD_SERVICES}/{{name}}",
     find=partial(find_set, CLOUD_SERVICES),
     each=partial(each_set, CLOUD_SERVICES),
     render=_render,
     create=_create,
     change=_change,
-    delete=_delete,
+    delete=actions.delete_set,
     select=_select,
     verbs=_VERBS,
     methods=("GET", "PUT", "DELETE"),
 )
 ROLE_INSTANCE = ResourceType[Machine](
     kind=f"{CLOUD_SERVICES}/{ROLE_INSTANCES}",
-    path=f"{CLOUD_SERVICES}/{{name}}/{ROLE_INSTANCES}/{{instance}}",
+    names=("name", "instance"),
     find=_find_instance,
     each=_each_instance,
     render=_render_instance,

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 
 from fairwarning.arm import catalog, resource_ids
-from fairwarning.arm.compute import render, scalesets
+from fairwarning.arm.compute import render
 from fairwarning.arm.compute.resource_type import Names, ResourceType
 from fairwarning.arm.context import Documents, Edit
 from fairwarning.arm.documents import Document, fill, get_fields, get_items, get_path, overlay
@@ -38,11 +38,6 @@ _ATTACHMENT = "attachment"
 _MOST_DATA_DISKS = 64
 #: The kind of a disk that is created with its machine.
 _DEFAULT_SKU = "Premium_LRS"
-_MACHINE = re.compile(
-    r"/subscriptions/[^/]+/resourceGroups/(?P<group>[^/]+)/providers/Microsoft\.Compute"
-    rf"/(?:{SCALE_SETS}/(?P<set>[^/]+)/)?{VMS}/(?P<name>[^/]+)",
-    re.IGNORECASE,
-)
 #: The name of a disk that was named after its machine.
 _OWN_NAME = re.compile(r"(?P<prefix>.+)_(?:osdisk_1|disk\d+)_[0-9a-f]{32}", re.IGNORECASE)
 _WITH_DISKS = frozenset().union(*(resource_ids.SCOPE_KINDS[kind] for kind in (VMS, SCALE_SETS)))
@@ -303,15 +298,11 @@ def _named_after(state: ArmState, names: Names) -> Machine | None:
     parts = _OWN_NAME.fullmatch(names["name"])
     if parts is None:
         return None
-    machine = resource_ids.find_vm(state, {"group": names["group"], "name": parts["prefix"]})
-    if machine is not None:
-        return machine
     # The prefix of an instance's disks is the name of its set, twice, and its number.
     sets, _, instance = parts["prefix"].rpartition("_")
-    scopes = resource_ids.find_scopes(
-        state, SCALE_SETS, {"group": names["group"], "name": sets[: len(sets) // 2]}
-    )
-    return scalesets.find_instance(scopes, instance)
+    in_set = {"group": names["group"], "name": sets[: len(sets) // 2], "instance": instance}
+    machine = resource_ids.find_vm(state, {**names, "name": parts["prefix"]})
+    return machine or resource_ids.find_instance(state, in_set)
 
 
 def _existing(state: ArmState, identifier: str) -> Document | None:
@@ -328,14 +319,7 @@ def _is_gone(state: ArmState, document: Document) -> bool:
 def _owner(state: ArmState, document: Document) -> Machine | None:
     """Return the machine that a disk is attached to."""
     attachment = get_path(document, _ATTACHMENT)
-    parts = _MACHINE.fullmatch(str(get_path(attachment, "machine")))
-    if parts is None:
-        return None
-    if parts["set"] is None:
-        machine = resource_ids.find_vm(state, parts.groupdict())
-    else:
-        names = {"group": parts["group"], "name": parts["set"]}
-        machine = scalesets.find_instance(resource_ids.find_scopes(state, SCALE_SETS, names), parts["name"])
+    machine = resource_ids.find_machine(state, get_path(attachment, "machine"))
     is_owner = machine is not None and machine.vm_id == get_path(attachment, "vmId")
     return machine if is_owner else None
 
@@ -346,7 +330,6 @@ def _without_attachment(document: Document) -> Document:
 
 TYPE = ResourceType[Document](
     kind=DISKS,
-    path=f"{DISKS}/{{name}}",
     find=_find,
     each=_each,
     render=show,

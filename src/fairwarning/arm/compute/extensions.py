@@ -4,9 +4,7 @@ Extensions of a machine or an instance are documents below it. Those of a scale 
 its instances have them, too.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 
 from fairwarning.arm import resource_ids
 from fairwarning.arm.compute import scalesets
@@ -22,110 +20,70 @@ from fairwarning.core.model import Machine
 
 _EXTENSIONS = "extensions"
 _MODEL = ("properties", "virtualMachineProfile", "extensionProfile", _EXTENSIONS)
+_OF_MACHINE, _OF_SET, _OF_INSTANCE = (
+    f"{kind}/{_EXTENSIONS}" for kind in (VMS, SCALE_SETS, f"{SCALE_SETS}/{VMS}")
+)
 
-Found = tuple[str, Callable[[], Document]]
-
-
-@dataclass(frozen=True, slots=True)
-class _MachineExtensions:
-    """The extensions of machines of one type of resource."""
-
-    kind: str
-    path: str
-    find_machine: Callable[[ArmState, Names], Machine | None]
-
-    def require_machine(self, state: ArmState, names: Names) -> Machine:
-        state.require_group(names["group"])
-        machine = self.find_machine(state, names)
-        if machine is None:
-            raise _no_parent(names)
-        return machine
-
-    def find(self, state: ArmState, names: Names) -> Document | None:
-        machine, wanted = self.require_machine(state, names), names["extension"].lower()
-        own = state.document(self._id(state, machine, wanted))
-        items = [own] if own is not None else _items_of_set(state, machine)
-        item = next((item for item in items if str(get_path(item, "name")).lower() == wanted), None)
-        return None if item is None else self._document(state, machine, item)
-
-    def each(self, state: ArmState, request: ArmRequest) -> Iterator[Found]:
-        return self.each_of(state, self.require_machine(state, request.names))
-
-    def each_of(self, state: ArmState, machine: Machine) -> Iterator[Found]:
-        own = [document for _, document in state.documents(self._id(state, machine, ""))]
-        items = {str(get_path(item, "name")).lower(): item for item in (*_items_of_set(state, machine), *own)}
-        return ((name, partial(self._document, state, machine, item)) for name, item in items.items())
-
-    def create(self, edit: Edit, request: ArmRequest, body: Document) -> None:
-        machine, name = self.require_machine(edit.state, request.names), request.names["extension"]
-        facts = edit.state.identify(machine)
-        document = overlay(overlay({"location": facts.location}, body), {"name": name})
-        edit.put({self._id(edit.state, machine, name): document})
-
-    def change(self, edit: Edit, request: ArmRequest, extension: Document, body: Document) -> None:
-        edit.put({str(extension["id"]): overlay(overlay(extension, body), {"name": extension["name"]})})
-
-    def delete(self, edit: Edit, request: ArmRequest, extension: Document) -> None:
-        if edit.state.document(str(extension["id"])) is None:
-            message = f"Extension {extension['name']} is part of the model of the scale set."
-            raise AzureError(409, "OperationNotAllowed", message)
-        edit.put({str(extension["id"]): None})
-
-    def type(self) -> ResourceType[Document]:
-        return ResourceType[Document](
-            kind=self.kind,
-            path=f"{self.path}/{_EXTENSIONS}/{{extension}}",
-            find=self.find,
-            each=self.each,
-            render=lambda state, extension: extension,
-            create=self.create,
-            change=self.change,
-            delete=self.delete,
-            long_running=True,
-        )
-
-    def _document(self, state: ArmState, machine: Machine, item: Json) -> Document:
-        name = str(get_path(item, "name"))
-        return _rendered(item, self._id(state, machine, name), name, self.kind)
-
-    def _id(self, state: ArmState, machine: Machine, name: str) -> str:
-        return f"{resource_ids.machine_id(state, machine)}/{_EXTENSIONS}/{name}"
+#: Extensions as clients read them, by their names in lower case.
+Extensions = Mapping[str, Document]
 
 
 def with_extensions(state: ArmState, machine: Machine, document: Document) -> Document:
     """Return the document of a virtual machine with its extensions among its resources."""
-    installed: list[Json] = [show() for _, show in _OF_MACHINES.each_of(state, machine)]
-    return {**document, "resources": installed} if installed else document
+    installed = _of_machine(state, machine, _OF_MACHINE)
+    return {**document, "resources": [*installed.values()]} if installed else document
 
 
-def _items_of_set(state: ArmState, machine: Machine) -> list[Json]:
-    """Return the extensions that a machine has from the model of its set."""
-    scope = state.scope_of(machine)
-    return _items(state, (scope,)) if scope.facts.kind.scales else []
+def _of_machine(state: ArmState, machine: Machine, kind: str) -> Extensions:
+    owner, scope = resource_ids.machine_id(state, machine), state.scope_of(machine)
+    inherited = _items(state, (scope,)) if scope.facts.kind.scales else []
+    own = (document for _, document in state.documents(f"{owner}/{_EXTENSIONS}/"))
+    return _rendered((*inherited, *own), owner, kind)
+
+
+def _of_set(state: ArmState, names: Names) -> Extensions:
+    scopes = scalesets.TYPE.require(state, names, _no_parent)
+    return _rendered(_items(state, scopes), resource_ids.set_id(state, scopes[0]), _OF_SET)
 
 
 def _items(state: ArmState, scopes: Scopes) -> list[Json]:
+    """Return the extensions in the model of a set."""
     return get_items(state.document(resource_ids.set_id(state, scopes[0])), *_MODEL)
 
 
-def _require_set(state: ArmState, names: Names) -> Scopes:
-    state.require_group(names["group"])
-    scopes = resource_ids.find_scopes(state, SCALE_SETS, names)
-    if not scopes:
-        raise _no_parent(names)
-    return scopes
+def _rendered(items: Iterable[Json], owner: str, kind: str) -> Extensions:
+    documents: dict[str, Document] = {}
+    for item in items:
+        name = str(get_path(item, "name"))
+        documents[name.lower()] = overlay(
+            item,
+            {
+                "id": f"{owner}/{_EXTENSIONS}/{name}",
+                "name": name,
+                "type": f"Microsoft.Compute/{kind}",
+                "properties": {"provisioningState": "Succeeded"},
+            },
+        )
+    return documents
 
 
-def _find_in_set(state: ArmState, names: Names) -> Document | None:
-    scopes, wanted = _require_set(state, names), names["extension"].lower()
-    items = (item for item in _items(state, scopes) if str(get_path(item, "name")).lower() == wanted)
-    return next((_of_set(state, scopes, item) for item in items), None)
+def _no_parent(names: Names) -> AzureError:
+    message = (
+        "Can not perform requested operation on nested resource. "
+        f"Parent resource '{names.get('instance', names['name'])}' not found."
+    )
+    return AzureError(404, "ParentResourceNotFound", message)
 
 
-def _each_in_set(state: ArmState, request: ArmRequest) -> Iterator[Found]:
-    scopes = _require_set(state, request.names)
-    for item in _items(state, scopes):
-        yield str(get_path(item, "name")).lower(), partial(_of_set, state, scopes, item)
+def _change(edit: Edit, request: ArmRequest, extension: Document, body: Document) -> None:
+    edit.put({str(extension["id"]): overlay(overlay(extension, body), {"name": extension["name"]})})
+
+
+def _delete(edit: Edit, request: ArmRequest, extension: Document) -> None:
+    if edit.state.document(str(extension["id"])) is None:
+        message = f"Extension {extension['name']} is part of the model of the scale set."
+        raise AzureError(409, "OperationNotAllowed", message)
+    edit.put({str(extension["id"]): None})
 
 
 def _create_in_set(edit: Edit, request: ArmRequest, body: Document) -> None:
@@ -143,55 +101,62 @@ def _delete_in_set(edit: Edit, request: ArmRequest, extension: Document) -> None
 
 def _put_in_set(edit: Edit, request: ArmRequest, extension: Document | None) -> None:
     """Put an extension into the model of a set in place of that of its name; None removes it."""
-    scopes, name = _require_set(edit.state, request.names), request.names["extension"].lower()
+    scopes = scalesets.TYPE.require(edit.state, request.names, _no_parent)
+    name = request.names["extension"].lower()
     others = [item for item in _items(edit.state, scopes) if str(get_path(item, "name")).lower() != name]
     items: list[Json] = others if extension is None else [*others, extension]
     profile: Document = {"extensionProfile": {_EXTENSIONS: items}}
     scalesets.TYPE.change(edit, request, scopes, {"properties": {"virtualMachineProfile": profile}})
 
 
-def _of_set(state: ArmState, scopes: Scopes, item: Json) -> Document:
-    name = str(get_path(item, "name"))
-    identifier = f"{resource_ids.set_id(state, scopes[0])}/{_EXTENSIONS}/{name}"
-    return _rendered(item, identifier, name, f"{SCALE_SETS}/{_EXTENSIONS}")
-
-
-def _rendered(item: Json, identifier: str, name: str, kind: str) -> Document:
-    identity: Document = {"id": identifier, "name": name, "type": f"Microsoft.Compute/{kind}"}
-    return overlay(item, {**identity, "properties": {"provisioningState": "Succeeded"}})
-
-
-def _no_parent(names: Names) -> AzureError:
-    message = (
-        "Can not perform requested operation on nested resource. "
-        f"Parent resource '{names.get('instance', names['name'])}' not found."
+def _type(
+    kind: str,
+    read: Callable[[ArmState, Names], Extensions],
+    create: Callable[[Edit, ArmRequest, Document], None],
+    change: Callable[[Edit, ArmRequest, Document, Document], None],
+    delete: Callable[[Edit, ArmRequest, Document], None],
+) -> ResourceType[Document]:
+    """Return a type of extensions; ``read`` returns those of a resource."""
+    return ResourceType[Document](
+        kind=kind,
+        names=("name", "instance", "extension") if kind == _OF_INSTANCE else ("name", "extension"),
+        find=lambda state, names: read(state, names).get(names["extension"].lower()),
+        each=lambda state, request: (
+            (name, extension.copy) for name, extension in read(state, request.names).items()
+        ),
+        render=lambda state, extension: extension,
+        create=create,
+        change=change,
+        delete=delete,
+        long_running=True,
     )
-    return AzureError(404, "ParentResourceNotFound", message)
 
 
-def _find_instance(state: ArmState, names: Names) -> Machine | None:
-    scopes = resource_ids.find_scopes(state, SCALE_SETS, names)
-    return scalesets.find_instance(scopes, names["instance"])
+def _machine_type(
+    kind: str, find_machine: Callable[[ArmState, Names], Machine | None]
+) -> ResourceType[Document]:
+    """Return the type of the extensions of virtual machines, or of instances."""
+
+    def require(state: ArmState, names: Names) -> Machine:
+        state.require_group(names["group"])
+        machine = find_machine(state, names)
+        if machine is None:
+            raise _no_parent(names)
+        return machine
+
+    def read(state: ArmState, names: Names) -> Extensions:
+        return _of_machine(state, require(state, names), kind)
+
+    def create(edit: Edit, request: ArmRequest, body: Document) -> None:
+        machine, name = require(edit.state, request.names), request.names["extension"]
+        location = edit.state.identify(machine).location
+        document = overlay(overlay({"location": location}, body), {"name": name})
+        edit.put({f"{resource_ids.machine_id(edit.state, machine)}/{_EXTENSIONS}/{name}": document})
+
+    return _type(kind, read, create, _change, _delete)
 
 
-_OF_MACHINES = _MachineExtensions(
-    kind=f"{VMS}/{_EXTENSIONS}", path=f"{VMS}/{{name}}", find_machine=resource_ids.find_vm
-)
-MACHINE_TYPE = _OF_MACHINES.type()
-INSTANCE_TYPE = _MachineExtensions(
-    kind=f"{SCALE_SETS}/{VMS}/{_EXTENSIONS}",
-    path=f"{SCALE_SETS}/{{name}}/{VMS}/{{instance}}",
-    find_machine=_find_instance,
-).type()
-SET_TYPE = ResourceType[Document](
-    kind=f"{SCALE_SETS}/{_EXTENSIONS}",
-    path=f"{SCALE_SETS}/{{name}}/{_EXTENSIONS}/{{extension}}",
-    find=_find_in_set,
-    each=_each_in_set,
-    render=lambda state, extension: extension,
-    create=_create_in_set,
-    change=_change_in_set,
-    delete=_delete_in_set,
-    long_running=True,
-)
+MACHINE_TYPE = _machine_type(_OF_MACHINE, resource_ids.find_vm)
+INSTANCE_TYPE = _machine_type(_OF_INSTANCE, resource_ids.find_instance)
+SET_TYPE = _type(_OF_SET, _of_set, _create_in_set, _change_in_set, _delete_in_set)
 ROUTES = (*MACHINE_TYPE.routes(), *INSTANCE_TYPE.routes(), *SET_TYPE.routes())

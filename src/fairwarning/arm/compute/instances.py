@@ -18,7 +18,7 @@ from fairwarning.core.model import Machine, ScopeKind
 
 
 def _find(state: ArmState, names: Names) -> Machine | None:
-    return scalesets.find_instance(scalesets.TYPE.require(state, names), names["instance"])
+    return resource_ids.instance_in(scalesets.TYPE.require(state, names), names["instance"])
 
 
 def _each(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, Callable[[], Machine]]]:
@@ -60,21 +60,16 @@ def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -
     edit.put(disks.change_with(edit.state, machine, scope, render.storable(after, "properties")))
 
 
-def _delete(edit: Edit, request: ArmRequest, machine: Machine) -> str:
-    identifier, force = resource_ids.machine_id(edit.state, machine), actions.is_forced(request)
-    return actions.announce(edit, "delete", identifier, (machine.ref,), force=force)
-
-
 TYPE = ResourceType[Machine](
     kind=f"{SCALE_SETS}/{VMS}",
-    path=f"{SCALE_SETS}/{{name}}/{VMS}/{{instance}}",
+    names=("name", "instance"),
     find=_find,
     each=_each,
     render=render.instance,
     likeness=_likeness,
     create=_refuse_to_create,
     change=_change,
-    delete=_delete,
+    delete=actions.delete_machine,
     view=render.instance_view,
     select=_select,
     verbs=(*actions.MACHINE_VERBS, "reimageall"),

@@ -1,11 +1,11 @@
 """Network interfaces of instances (T-34): they follow from the model of the set, and nothing is stored."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from fairwarning.arm import catalog, resource_ids
-from fairwarning.arm.compute import scalesets
-from fairwarning.arm.compute.resource_type import Names, ResourceType
+from fairwarning.arm.compute import instances, scalesets
+from fairwarning.arm.compute.resource_type import Names, ResourceType, Scopes
 from fairwarning.arm.context import ArmContext
 from fairwarning.arm.documents import Document, fill, get_fields, get_items, get_path
 from fairwarning.arm.errors import AzureError
@@ -16,55 +16,48 @@ from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import SCALE_SETS, VMS
 from fairwarning.core.azure.interfaces import derived_interface
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import Machine, Scope, ScopeKind, derive_id
+from fairwarning.core.model import Machine, ScopeKind, derive_id
 
 _INTERFACES = "networkInterfaces"
-_SET = f"{SCALE_SETS}/{{name}}"
 
 
 async def list_of_set(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the network interfaces of all instances of a scale set."""
     state = context.state()
     scopes = _require_set(state, request.names)
-    models = _models(state, scopes)
-    machines = [machine for scope in scopes for machine in scope.machines.values()]
-    interfaces = [interface for machine in machines for interface in _interfaces(state, models, machine)]
-    return resource_ids.paginate(
-        request, ((str(interface["id"]), partial(dict, interface)) for interface in interfaces)
-    )
+    machines = (machine for scope in scopes for machine in scope.machines.values())
+    interfaces = _interfaces(state, scopes, machines)
+    return resource_ids.paginate(request, ((str(item["id"]), item) for item in interfaces), dict)
 
 
 def _each(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, Callable[[], Document]]]:
     scopes = _require_set(state, request.names)
-    machine = scalesets.find_instance(scopes, request.names["instance"])
+    machine = resource_ids.instance_in(scopes, request.names["instance"])
     if machine is None:
-        raise _missing(f"{_SET}/{VMS}/{{instance}}", request.names)
-    for interface in _interfaces(state, _models(state, scopes), machine):
-        yield str(interface["id"]), partial(dict, interface)
+        raise _missing(instances.TYPE.path, request.names)
+    for interface in _interfaces(state, scopes, [machine]):
+        yield str(interface["id"]), interface.copy
 
 
 def _find(state: ArmState, names: Names) -> Document | None:
     scopes = _require_set(state, names)
-    machine = scalesets.find_instance(scopes, names["instance"])
-    interfaces = () if machine is None else _interfaces(state, _models(state, scopes), machine)
-    wanted = names["interface"].lower()
-    interface = next((item for item in interfaces if str(item["name"]).lower() == wanted), None)
-    if interface is None:
-        raise _missing(f"{_SET}/{VMS}/{{instance}}/{_INTERFACES}/{{interface}}", names)
-    return interface
+    machine = resource_ids.instance_in(scopes, names["instance"])
+    for interface in _interfaces(state, scopes, [] if machine is None else [machine]):
+        if str(interface["name"]).lower() == names["interface"].lower():
+            return interface
+    raise _missing(TYPE.path, names)
 
 
-def _models(state: ArmState, scopes: tuple[Scope, ...]) -> list[Json]:
-    """Return the models of the interfaces; those of a flexible set are resources of their own."""
+def _interfaces(state: ArmState, scopes: Scopes, machines: Iterable[Machine]) -> Iterator[Document]:
+    """Yield the interfaces of instances of a set; those of a flexible set are resources of their own."""
     if scopes[0].facts.kind is ScopeKind.FLEXIBLE_SET:
-        return []
+        return
     profile = get_path(scalesets.TYPE.render(state, scopes), "properties", "virtualMachineProfile")
-    return get_items(profile, "networkProfile", "networkInterfaceConfigurations")
-
-
-def _interfaces(state: ArmState, models: Sequence[Json], machine: Machine) -> Iterator[Document]:
-    owner = resource_ids.machine_id(state, machine)
-    return (_interface(owner, machine, number, model) for number, model in enumerate(models))
+    models = get_items(profile, "networkProfile", "networkInterfaceConfigurations")
+    for machine in machines:
+        owner = resource_ids.machine_id(state, machine)
+        for number, model in enumerate(models):
+            yield _interface(owner, machine, number, model)
 
 
 def _interface(owner: str, machine: Machine, number: int, model: Json) -> Document:
@@ -88,25 +81,21 @@ def _interface(owner: str, machine: Machine, number: int, model: Json) -> Docume
 
 def _ip_configuration(interface: str, machine: Machine, number: int, model: Json) -> Json:
     name = get_path(model, "name")
-    properties: Document = {
-        "provisioningState": "Succeeded",
-        "privateIPAddress": derived_interface(machine, number).private_ip,
-        **get_fields(model, "properties"),
-    }
     document: Document = {
         "name": name,
         "id": f"{interface}/ipConfigurations/{name}",
-        "properties": {"primary": number % 10 == 0, **properties},
+        "properties": {
+            "primary": number % 10 == 0,
+            "provisioningState": "Succeeded",
+            "privateIPAddress": derived_interface(machine, number).private_ip,
+            **get_fields(model, "properties"),
+        },
     }
     return fill(document, catalog.DEFAULTS["Microsoft.Network/networkInterfaces/ipConfigurations"])
 
 
-def _require_set(state: ArmState, names: Names) -> tuple[Scope, ...]:
-    state.require_group(names["group"])
-    scopes = resource_ids.find_scopes(state, SCALE_SETS, names)
-    if not scopes:
-        raise _missing(_SET, names)
-    return scopes
+def _require_set(state: ArmState, names: Names) -> Scopes:
+    return scalesets.TYPE.require(state, names, partial(_missing, scalesets.TYPE.path))
 
 
 def _missing(path: str, names: Names) -> AzureError:
@@ -116,10 +105,13 @@ def _missing(path: str, names: Names) -> AzureError:
 
 TYPE = ResourceType[Document](
     kind=f"{SCALE_SETS}/{VMS}/{_INTERFACES}",
-    path=f"{_SET}/{VMS}/{{instance}}/{_INTERFACES}/{{interface}}",
+    names=("name", "instance", "interface"),
     find=_find,
     each=_each,
     render=lambda state, interface: interface,
     methods=("GET",),
 )
-ROUTES = (*TYPE.routes(), ArmRoute("GET", f"{GROUP_PATH}/{_SET}/{_INTERFACES}", list_of_set))
+ROUTES = (
+    *TYPE.routes(),
+    ArmRoute("GET", f"{GROUP_PATH}/{scalesets.TYPE.path}/{_INTERFACES}", list_of_set),
+)

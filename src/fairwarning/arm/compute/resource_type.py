@@ -54,8 +54,8 @@ class ResourceType(Generic[T]):
     """A type of resource; ``T`` is what the core has for it: a machine, or the scopes of a set."""
 
     kind: str
-    #: The path below ``Microsoft.Compute``; its last segment is the name of a resource.
-    path: str
+    #: What the names in the path of a resource are called: of what it is a part of, and its own.
+    names: tuple[str, ...] = ("name",)
     #: Returns a resource; None if there is none. Raises if the resource that it is a part of is missing.
     find: Callable[[ArmState, Names], T | None]
     #: Returns the resources of a list, each with a key to sort by and a function that finds it.
@@ -86,8 +86,16 @@ class ResourceType(Generic[T]):
     #: Whether resources have an etag, on which a PUT or PATCH can depend (T-25).
     has_etag: bool = False
 
-    def require(self, state: ArmState, names: Names) -> T:
-        """Return a resource.
+    @property
+    def path(self) -> str:
+        """The path below ``Microsoft.Compute``; its last segment is the name of a resource."""
+        parts = zip(self.kind.split("/"), self.names, strict=True)
+        return "/".join(f"{kind}/{{{name}}}" for kind, name in parts)
+
+    def require(
+        self, state: ArmState, names: Names, missing: Callable[[Names], AzureError] | None = None
+    ) -> T:
+        """Return a resource; ``missing`` returns the error for a missing one, if it is a special one.
 
         Raises:
             AzureError: the resource or its group does not exist.
@@ -95,7 +103,8 @@ class ResourceType(Generic[T]):
         state.require_group(names["group"])
         resource = self.find(state, names)
         if resource is None:
-            raise not_found("Microsoft.Compute", self.path.format(**names), names["group"])
+            path = self.path.format(**names)
+            raise not_found("Microsoft.Compute", path, names["group"]) if missing is None else missing(names)
         return resource
 
     def find_document(self, state: ArmState, request: ArmRequest) -> Document | None:
@@ -123,7 +132,7 @@ class ResourceType(Generic[T]):
     def routes(self) -> tuple[ArmRoute, ...]:
         """Return the routes of all requests about resources of this type."""
         one, collection = f"{GROUP_PATH}/{self.path}", self.path.rpartition("/")[0]
-        handlers = {"GET": self.get_one, "PUT": self.put, "PATCH": self.patch, "DELETE": self.delete_one}
+        handlers = {"GET": self.get_one, "PUT": self.put, "PATCH": self.put, "DELETE": self.delete_one}
         routes = [ArmRoute("GET", f"{GROUP_PATH}/{collection}", self.list_all)]
         if "/" not in collection:
             routes.append(ArmRoute("GET", f"{SUBSCRIPTION_PATH}/{collection}", self.list_all))
@@ -132,16 +141,16 @@ class ResourceType(Generic[T]):
             routes.append(ArmRoute("GET", path, self.list_all))
         routes += [ArmRoute(method, one, handlers[method]) for method in self.methods]
         if self.view is not None:
-            routes.append(ArmRoute("GET", f"{one}/instanceView", partial(self.get_view, self.view)))
+            routes.append(self.route_below("instanceView", self.view))
         routes += [ArmRoute("POST", f"{one}/{verb}", partial(self.act, verb)) for verb in self.verbs]
         return tuple(routes)
 
-    def list_route(self, name: str, items: Callable[[ArmState, T], Iterable[Document]]) -> ArmRoute:
-        """Return the route of a list below a resource."""
+    def route_below(self, name: str, read: Callable[[ArmState, T], Document]) -> ArmRoute:
+        """Return the route of what is read below a resource."""
 
         async def respond(context: ArmContext, request: ArmRequest) -> ArmResponse:
             state = context.state()
-            return ArmResponse(body={"value": [*items(state, self.require(state, request.names))]})
+            return ArmResponse(body=read(state, self.require(state, request.names)))
 
         return ArmRoute("GET", f"{GROUP_PATH}/{self.path}/{name}", respond)
 
@@ -151,13 +160,6 @@ class ResourceType(Generic[T]):
         if self.user_data and _wants(request, "userData"):
             document = _with_value(document, self.user_data, await user_data.read(context, document))
         return _with_etag(ArmResponse(body=document))
-
-    async def get_view(
-        self, view: Callable[[ArmState, T], Document], context: ArmContext, request: ArmRequest
-    ) -> ArmResponse:
-        """Return the instance view of a resource."""
-        state = context.state()
-        return ArmResponse(body=view(state, self.require(state, request.names)))
 
     async def list_all(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
         """Return a page of the resources: of a group, of all groups, or of what they are parts of."""
@@ -170,20 +172,23 @@ class ResourceType(Generic[T]):
             likeness = None if has_views else self.likeness(state, resource)
             if likeness is None:
                 return self._shown(state, resource, request)
-            pattern = patterns.get(likeness.kind)
-            if pattern is None:
-                pattern = patterns[likeness.kind] = self._pattern(state, resource, version)
+            if likeness.kind not in patterns:
+                document = self.render(state, resource)
+                hides = members.hide_newer_members(self.kind, document, version) is not document
+                patterns[likeness.kind] = Pattern(document, hides)
+            pattern = patterns[likeness.kind]
             document = self._with_etag_member(merge(pattern.document, likeness.own), version)
             return members.hide_newer_members(self.kind, document, version) if pattern.hides else document
 
-        return paginate(request, [(key, partial(rendered, find)) for key, find in self.each(state, request)])
+        return paginate(request, self.each(state, request), rendered)
 
     async def put(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
-        """Create or change a resource."""
-        if self.create is not None:
+        """Create or change a resource; a PATCH changes only what exists."""
+        if request.method == "PATCH":
+            self.require(context.state(), request.names)
+        elif self.create is not None:
             context.state().require_active_group(request.names["group"])
-        body = validation.read_body(self.kind, request)
-        return await self._change(context, request, body)
+        return await self._change(context, request, validation.read_body(self.kind, request))
 
     async def put_at_path(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
         """Create or change the resource at the path of a request that no route has matched."""
@@ -191,11 +196,6 @@ class ResourceType(Generic[T]):
         if names is None:
             raise AzureError(404, "NotFound", f"No resource answers at {request.path}.")
         return await self.put(context, replace(request, names=names))
-
-    async def patch(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
-        """Change a resource."""
-        self.require(context.state(), request.names)
-        return await self._change(context, request, validation.read_body(self.kind, request))
 
     async def delete_one(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
         """Delete a resource; 204 if there is none."""
@@ -270,10 +270,6 @@ class ResourceType(Generic[T]):
         if self.expands and self.view is not None and _wants_view(request):
             document = overlay(document, {"properties": {"instanceView": self.view(state, resource)}})
         return members.hide_newer_members(self.kind, document, request.version)
-
-    def _pattern(self, state: ArmState, resource: T, version: str) -> Pattern:
-        document = self.render(state, resource)
-        return Pattern(document, members.hide_newer_members(self.kind, document, version) is not document)
 
     def _with_etag_member(self, document: Document, version: str) -> Document:
         has_etag = self.has_etag and version >= preconditions.SINCE

@@ -1,6 +1,6 @@
 """Scale sets, uniform and flexible: their models, their capacity, and actions on their instances."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -17,9 +17,9 @@ from fairwarning.arm.operations import format_instant
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import SCALE_SETS, resource_id
-from fairwarning.core.blueprint import MOST_MACHINES, instance_name
+from fairwarning.core.blueprint import MOST_MACHINES
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind
+from fairwarning.core.model import MachineRef, ScopeKind
 from fairwarning.core.scaleset import remaining, scale_in, scale_out
 
 _SELF_UPGRADING = ("Automatic", "Rolling")
@@ -32,18 +32,6 @@ _IMMUTABLE: Mapping[tuple[str, ...], Json] = {
     ("properties", "virtualMachineProfile", "evictionPolicy"): "Deallocate",
     ("zones",): [],
 }
-
-
-def find_instance(scopes: Sequence[Scope], instance: str) -> Machine | None:
-    """Return an instance by its id: a number, or the machine's name in a flexible set."""
-    for scope in scopes:
-        if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
-            name = resource_ids.find_machine_name(scope, instance)
-        else:
-            name = instance_name(scope.facts, instance)
-        if name is not None and name in scope.machines:
-            return scope.machines[name]
-    return None
 
 
 def _view(state: ArmState, scopes: Scopes) -> Document:
@@ -71,7 +59,7 @@ def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
         return Selection(resource, [ref for scope in scopes for ref in scope.refs()], all=True)
     refs: dict[MachineRef, None] = {}
     for instance in ids:
-        machine = find_instance(scopes, instance)
+        machine = resource_ids.instance_in(scopes, instance)
         if machine is None:
             raise invalid("instanceIds", f"the scale set has no instance {instance}")
         refs[machine.ref] = None
@@ -176,10 +164,6 @@ def _resize(edit: Edit, scopes: Scopes, settings: EventSettings, capacity: int |
     return actions.announce(edit, "delete", resource_ids.set_id(edit.state, scopes[0]), refs)
 
 
-def _delete(edit: Edit, request: ArmRequest, scopes: Scopes) -> str:
-    return actions.delete_scopes(edit, request, resource_ids.set_id(edit.state, scopes[0]), scopes)
-
-
 def _fault_domains(document: Document, kind: ScopeKind) -> int | None:
     """Return the number of fault domains; a zonal set is spread as far as possible, and shows one."""
     count = validation.get_count(document, "properties", "platformFaultDomainCount")
@@ -205,30 +189,28 @@ def _storable(document: Document) -> Document:
     return render.storable({**document, "sku": size}, "properties", "virtualMachineProfile")
 
 
-def _skus(state: ArmState, scopes: Scopes) -> Iterator[Document]:
-    """Yield the sizes that the instances of a set may have."""
-    for size in catalog.SIZES:
-        yield {
+def _skus(state: ArmState, scopes: Scopes) -> Document:
+    """Return the sizes that the instances of a set may have."""
+    limits: Json = {"minimum": 0, "maximum": MOST_MACHINES, "defaultCapacity": 1, "scaleType": "Automatic"}
+    skus: list[Json] = [
+        {
             "resourceType": f"Microsoft.Compute/{SCALE_SETS}",
             "sku": {"name": size["name"], "tier": "Standard"},
-            "capacity": {
-                "minimum": 0,
-                "maximum": MOST_MACHINES,
-                "defaultCapacity": 1,
-                "scaleType": "Automatic",
-            },
+            "capacity": limits,
         }
+        for size in catalog.SIZES
+    ]
+    return {"value": skus}
 
 
 TYPE = ResourceType[Scopes](
     kind=SCALE_SETS,
-    path=f"{SCALE_SETS}/{{name}}",
     find=partial(find_set, SCALE_SETS),
     each=partial(each_set, SCALE_SETS),
     render=render.scale_set,
     create=_create,
     change=_change,
-    delete=_delete,
+    delete=actions.delete_set,
     view=_view,
     select=_select,
     verbs=(
@@ -245,6 +227,6 @@ TYPE = ResourceType[Scopes](
 )
 ROUTES: tuple[ArmRoute, ...] = (
     *TYPE.routes(),
-    TYPE.list_route("skus", _skus),
-    TYPE.list_route("osUpgradeHistory", lambda state, scopes: ()),
+    TYPE.route_below("skus", _skus),
+    TYPE.route_below("osUpgradeHistory", lambda state, scopes: {"value": []}),
 )

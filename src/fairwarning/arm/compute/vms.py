@@ -144,11 +144,10 @@ def _set_model(edit: Edit, scope: Scope, model: MachineModel, settings: EventSet
 
 
 def _delete(edit: Edit, request: ArmRequest, machine: Machine) -> str:
-    identifier, scope = resource_ids.machine_id(edit.state, machine), edit.state.scope_of(machine)
+    scope = edit.state.scope_of(machine)
     if scope.facts.kind is ScopeKind.STANDALONE:
-        return actions.delete_scopes(edit, request, identifier, (scope,))
-    force = actions.is_forced(request)
-    return actions.announce(edit, "delete", identifier, (machine.ref,), force=force)
+        return actions.delete_set(edit, request, (scope,))
+    return actions.delete_machine(edit, request, machine)
 
 
 async def attach_detach_data_disks(context: ArmContext, request: ArmRequest) -> ArmResponse:
@@ -230,7 +229,6 @@ def _refuse_own_profile(settings: EventSettings, model: MachineModel) -> None:
 
 TYPE = ResourceType[Machine](
     kind=VMS,
-    path=f"{VMS}/{{name}}",
     find=resource_ids.find_vm,
     each=_each,
     render=_render,
@@ -248,6 +246,6 @@ TYPE = ResourceType[Machine](
 )
 ROUTES = (
     *TYPE.routes(),
-    TYPE.list_route("vmSizes", lambda state, resource: catalog.SIZES),
-    ArmRoute("POST", f"{GROUP_PATH}/{VMS}/{{name}}/attachDetachDataDisks", attach_detach_data_disks),
+    TYPE.route_below("vmSizes", lambda state, machine: {"value": [*catalog.SIZES]}),
+    ArmRoute("POST", f"{GROUP_PATH}/{TYPE.path}/attachDetachDataDisks", attach_detach_data_disks),
 )

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from itertools import chain
 
 from fairwarning.arm.compute import disks
@@ -40,7 +39,7 @@ async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     if group is not None:
         state.require_group(group)
     matching = filter(requested(request), _resources(state, group))
-    return paginate(request, ((str(resource["id"]), partial(dict, resource)) for resource in matching))
+    return paginate(request, ((str(resource["id"]), resource) for resource in matching), dict)
 
 
 def requested(request: ArmRequest) -> Predicate:
