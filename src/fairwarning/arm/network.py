@@ -63,7 +63,6 @@ _SPELLINGS = {
         *("storageAccounts", "subnets", "userAssignedIdentities", "virtualNetworks"),
     )
 }
-_DEEPEST = 3  # a namespace, a kind, and a list in it
 _PATH = re.compile(r"(.*)/providers/([^/]+)/(.+)", re.IGNORECASE)
 _GROUP = re.compile(r"/subscriptions/[^/]+/resourceGroups/([^/]+)", re.IGNORECASE)
 
@@ -92,19 +91,30 @@ class NetworkResource:
         return f"{self.root}/providers/{self.namespace}{''.join(segments)}{rest}"
 
     @property
-    def parent(self) -> str | None:
-        """The id of the resource that holds the document as an item of a list; None for other documents."""
+    def parent(self) -> "NetworkResource | None":
+        """The resource that holds the document as an item of a list; None for other documents."""
         if self.namespace != _NETWORK or len(self.kinds) == 1:
             return None
-        return f"{self.root}/providers/{self.namespace}/{self.kinds[0]}/{self.names[0]}"
+        return replace(self, kinds=self.kinds[:1], names=self.names[:1])
 
     def with_stored_name(self, document: Document | None) -> "NetworkResource":
         """Return the same resource with its name spelled as it was created."""
         return self if document is None else replace(self, names=(*self.names[:-1], str(document["name"])))
 
-    def around(self, document: Document) -> "NetworkResource":
-        """Return the resource that holds this one as an item, with its name spelled as it was created."""
-        return replace(self, kinds=self.kinds[:1], names=(str(document["name"]),))
+    def require_document(self, state: ArmState) -> Document:
+        """Return the stored document.
+
+        Raises:
+            AzureError: there is none.
+        """
+        document = state.document(self.id)
+        if document is None:
+            raise self.not_found_error()
+        return document
+
+    def is_item(self, item: Json) -> bool:
+        """Whether an item of a list has the name of the resource."""
+        return str(get_path(item, "name")).lower() == self.names[-1].lower()
 
     def not_found_error(self) -> AzureError:
         """Return the error for a missing document."""
@@ -113,15 +123,11 @@ class NetworkResource:
 
 def is_stored_type(kind: str) -> bool:
     """Whether resources of a type are stored by this module."""
-    segments = kind.lower().split("/")
-    for namespace, kinds in STORED:
-        stored = [namespace.lower(), kinds.lower()]
-        deepest = _DEEPEST if namespace == _NETWORK else 2
-        if segments == stored:
-            return True
-        if kinds == _ANY and segments[0] == stored[0] and 2 <= len(segments) <= deepest:
-            return True
-    return False
+    namespace, *kinds = map(_canonical, kind.split("/"))
+    if (namespace, _ANY) in STORED:
+        deepest = 2 if namespace == _NETWORK else 1  # a kind, and a list in it
+        return 1 <= len(kinds) <= deepest
+    return len(kinds) == 1 and (namespace, kinds[0]) in STORED
 
 
 def parse_resource(state: ArmState, request: ArmRequest, *, create: bool = False) -> NetworkResource:
@@ -147,29 +153,15 @@ def parse_resource(state: ArmState, request: ArmRequest, *, create: bool = False
 
 async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Store a document in place of the old one; a PATCH merges both."""
-    body = _without_etags(without_secrets(coerce(request.fields())))
+    body = get_fields(_without_etags(without_secrets(coerce(request.fields()))))
 
     def fill(edit: Edit) -> ArmResponse:
         request.check_deployment(edit.state)
         resource = parse_resource(edit.state, request, create=True)
-        if resource.parent is not None:
-            return polled(edit, resource, _put_item(edit, resource, resource.parent, body))
-        old = edit.state.document(resource.id)
-        if resource.namespace == _NETWORK:
-            preconditions.check(request, old, _etag_of)
-        if old is None and request.method == "PATCH":
-            raise resource.not_found_error()
-        new: Json = overlay(old, get_fields(body)) if request.method == "PATCH" else body
-        after = complete_document(resource.with_stored_name(old), new)
-        if resource.type == _INTERFACES:
-            after = addresses.assign(edit.state, after, old)
-        addresses.check_unused(edit.state, _subnet_ids(old) - _subnet_ids(after))
-        edit.put({resource.id: after})
-        # Clients expect 201 for a new network, but 200 for a new disk.
-        status = 201 if old is None and resource.namespace == _NETWORK else 200
-        return polled(edit, resource, ArmResponse(status=status, body=_with_etag(after)))
-
-    def polled(edit: Edit, resource: NetworkResource, response: ArmResponse) -> ArmResponse:
+        if resource.parent is None:
+            response = _put_document(edit, request, resource, body)
+        else:
+            response = _put_item(edit, resource, resource.parent, body)
         if resource.namespace != _NETWORK or request.deployment:
             return response
         # T-29: an interface has succeeded, and is polled all the same.
@@ -178,6 +170,36 @@ async def put(context: ArmContext, request: ArmRequest) -> ArmResponse:
         return operations.created_response(context, request, operation, response, state, _NETWORK)
 
     return await context.change(request.principal, fill)
+
+
+def _put_document(edit: Edit, request: ArmRequest, resource: NetworkResource, body: Document) -> ArmResponse:
+    old = edit.state.document(resource.id)
+    if resource.namespace == _NETWORK:
+        preconditions.check(request, old, _etag_of)
+    if request.method == "PATCH":
+        body = overlay(resource.require_document(edit.state), body)
+    after = _complete_document(resource.with_stored_name(old), body)
+    if resource.type == _INTERFACES:
+        after = addresses.assign(edit.state, after, old)
+    addresses.check_unused(edit.state, _subnet_ids(old) - _subnet_ids(after))
+    edit.put({resource.id: after})
+    # Clients expect 201 for a new network, but 200 for a new disk.
+    status = 201 if old is None and resource.namespace == _NETWORK else 200
+    return ArmResponse(status=status, body=_with_etag(after))
+
+
+def _put_item(edit: Edit, resource: NetworkResource, parent: NetworkResource, body: Document) -> ArmResponse:
+    document = edit.state.document(parent.id)
+    if document is None:
+        message = f"The parent resource '{parent.id}' was not found."
+        raise AzureError(404, "ParentResourceNotFound", message)
+    item: Document = {**body, "name": resource.names[-1]}
+    old_items = get_items(document, "properties", resource.kinds[-1])
+    items = [item if resource.is_item(old) else old for old in old_items]
+    is_new = not any(map(resource.is_item, old_items))
+    after = _with_items(document, resource, [*items, item] if is_new else items)
+    edit.put({parent.id: after})
+    return ArmResponse(status=201 if is_new else 200, body=_find_item(_with_etag(after), resource))
 
 
 def _without_etags(value: Json) -> Json:
@@ -193,12 +215,9 @@ async def get(context: ArmContext, request: ArmRequest) -> ArmResponse:
     resource = parse_resource(state, request)
     if resource.parent is None:
         owners = _owners(state, resource.id) if resource.type == _INTERFACES else {}
-        document: Json = _with_owner(state.document(resource.id), owners)
+        document: Json = _with_owner(resource.require_document(state), owners)
     else:
-        items = _items(_with_etag(_document_around(state, resource)), resource)
-        document = next((item for item in items if _has_name(item, resource.names[-1])), None)
-    if not document:
-        raise resource.not_found_error()
+        document = _find_item(_with_etag(resource.parent.require_document(state)), resource)
     etag = get_path(document, "etag")
     return ArmResponse(body=document, headers=() if etag is None else (("ETag", str(etag)),))
 
@@ -208,15 +227,15 @@ async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
 
     def fill(edit: Edit) -> ArmResponse:
         resource = parse_resource(edit.state, request)
-        if resource.parent is not None:
-            return _delete_item(edit, resource, resource.parent)
-        old = edit.state.document(resource.id)
-        if old is None:
+        stored = resource.parent or resource
+        old = edit.state.document(stored.id)
+        after = None if old is None or stored is resource else _without_item(old, resource)
+        if after is old:
             return ArmResponse(status=204)
-        addresses.check_unused(edit.state, _subnet_ids(old))
+        addresses.check_unused(edit.state, _subnet_ids(old) - _subnet_ids(after))
         if resource.type == _INTERFACES:
             _check_unused(_owners(edit.state, resource.id), resource.id)
-        edit.put({resource.id: None})
+        edit.put({stored.id: after})
         return ArmResponse()
 
     return await context.change(request.principal, fill)
@@ -227,7 +246,8 @@ async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     state = context.state()
     resource = parse_resource(state, request)
     if resource.parent is not None:
-        return ArmResponse(body={"value": _items(_with_etag(_document_around(state, resource)), resource)})
+        document = _with_etag(resource.parent.require_document(state))
+        return ArmResponse(body={"value": get_items(document, "properties", resource.kinds[-1])})
     prefix = f"{resource.id}/" if resource.group else f"{resource.root}/"
     owners = _owners(state) if resource.type == _INTERFACES else {}
     documents = (
@@ -238,19 +258,16 @@ async def list_all(context: ArmContext, request: ArmRequest) -> ArmResponse:
     return paginate(request, documents, lambda document: _with_owner(document, owners))
 
 
-def complete_document(resource: NetworkResource, body: Json) -> Document:
+def _complete_document(resource: NetworkResource, body: Document) -> Document:
     """Return a document with the members that Azure fills in."""
-    document = dict(body) if isinstance(body, dict) else {}
-    properties = document.get("properties")
-    if properties is not None and not isinstance(properties, dict):
+    if not isinstance(body.get("properties"), dict | None):
         raise invalid("properties", "it must be an object")
-    document = fill(document, catalog.DEFAULTS.get(resource.type, {}))
+    document = fill(body, catalog.DEFAULTS.get(resource.type, {}))
     properties = {**get_fields(document, "properties"), "provisioningState": "Succeeded"}
     if resource.namespace == _NETWORK:
-        properties = {
-            name: _complete_items(resource, name, value) if isinstance(value, list) else value
-            for name, value in properties.items()
-        }
+        for name, value in properties.items():
+            if isinstance(value, list):
+                properties[name] = [_complete_item(resource, name, item) for item in value]
         properties["resourceGuid"] = derive_id("guid", resource.id.lower()).lower()
         if resource.type in _DERIVED:
             properties = _DERIVED[resource.type](resource.id, properties)
@@ -267,19 +284,15 @@ def check_interfaces(state: ArmState, interfaces: Sequence[str], machine: str) -
     """
     owners = _owners(state, *interfaces) if interfaces else {}
     for interface in interfaces:
-        _check_exists(state, interface, machine)
+        group = _GROUP.match(interface)
+        document = state.document(interface) if group is not None and state.find_group(group[1]) else None
+        if get_path(document, "type") != _INTERFACES:
+            message = (
+                f"Resource {interface} referenced by resource {machine} was not found. Please make sure that "
+                "the referenced resource exists, and that both resources are in the same region."
+            )
+            raise AzureError(400, "InvalidResourceReference", message)
         _check_unused(owners, interface, machine)
-
-
-def _check_exists(state: ArmState, interface: str, machine: str) -> None:
-    group = _GROUP.match(interface)
-    document = state.document(interface) if group is not None and state.find_group(group[1]) else None
-    if document is None or document.get("type") != _INTERFACES:
-        message = (
-            f"Resource {interface} referenced by resource {machine} was not found. Please make sure that the "
-            "referenced resource exists, and that both resources are in the same region."
-        )
-        raise AzureError(400, "InvalidResourceReference", message)
 
 
 def _check_unused(owners: Mapping[str, str], interface: str, machine: str = "") -> None:
@@ -339,9 +352,7 @@ def _owners(state: ArmState, *interfaces: str) -> Mapping[str, str]:
     return owners
 
 
-def _with_owner(document: Document | None, owners: Mapping[str, str]) -> Document:
-    if document is None:
-        return {}
+def _with_owner(document: Document, owners: Mapping[str, str]) -> Document:
     document = _with_etag(document)
     if str(document["id"]).lower() not in owners:
         return document
@@ -352,83 +363,43 @@ def _with_owner(document: Document | None, owners: Mapping[str, str]) -> Documen
     return {**document, "properties": {**used, **get_fields(document, "properties")}}
 
 
-def _put_item(edit: Edit, resource: NetworkResource, parent: str, body: Json) -> ArmResponse:
-    document, name = _parent(edit.state, parent), resource.names[-1]
-    old_items = _items(document, resource)
-    is_new = not any(_has_name(old, name) for old in old_items)
-    item: Document = {**(body if isinstance(body, dict) else {}), "name": name}
-    items = [item if _has_name(old, name) else old for old in old_items]
-    after = _with_items(resource, document, [*items, item] if is_new else items)
-    edit.put({parent: after})
-    stored = next(item for item in _items(_with_etag(after), resource) if _has_name(item, name))
-    return ArmResponse(status=201 if is_new else 200, body=stored)
+def _find_item(document: Document, resource: NetworkResource) -> Json:
+    items = get_items(document, "properties", resource.kinds[-1])
+    item = next((item for item in items if resource.is_item(item)), None)
+    if item is None:
+        raise resource.not_found_error()
+    return item
 
 
-def _delete_item(edit: Edit, resource: NetworkResource, parent: str) -> ArmResponse:
-    document = edit.state.document(parent)
-    items = [] if document is None else _items(document, resource)
-    remaining = [item for item in items if not _has_name(item, resource.names[-1])]
-    if document is None or len(remaining) == len(items):
-        return ArmResponse(status=204)
-    after = _with_items(resource, document, remaining)
-    addresses.check_unused(edit.state, _subnet_ids(document) - _subnet_ids(after))
-    edit.put({parent: after})
-    return ArmResponse()
+def _without_item(document: Document, resource: NetworkResource) -> Document:
+    """Return a document without an item; the same document if it has no such item."""
+    items = get_items(document, "properties", resource.kinds[-1])
+    others = [item for item in items if not resource.is_item(item)]
+    return document if len(others) == len(items) else _with_items(document, resource, others)
 
 
-def _with_items(resource: NetworkResource, document: Document, items: list[Json]) -> Document:
+def _with_items(document: Document, resource: NetworkResource, items: list[Json]) -> Document:
+    """Return a document with these items in place of the list that a resource is in."""
     properties, kind = get_fields(document, "properties"), resource.kinds[-1]
     list_name = next((name for name in properties if name.lower() == kind.lower()), kind)
-    items = _complete_items(resource.around(document), list_name, items)
-    return {**document, "properties": {**properties, list_name: items}}
+    parent = replace(resource, kinds=resource.kinds[:1], names=(str(document["name"]),))
+    completed: list[Json] = [_complete_item(parent, list_name, item) for item in items]
+    return {**document, "properties": {**properties, list_name: completed}}
 
 
-def _document_around(state: ArmState, resource: NetworkResource) -> Document:
-    """Return the document that holds an item; without it, a client that reads misses the document itself."""
-    document = state.document(str(resource.parent))
-    if document is None:
-        raise not_found(f"{resource.namespace}/{resource.kinds[0]}", resource.names[0], resource.group)
-    return document
-
-
-def _parent(state: ArmState, parent: str) -> Document:
-    document = state.document(parent)
-    if document is None:
-        message = f"The parent resource '{parent}' was not found."
-        raise AzureError(404, "ParentResourceNotFound", message)
-    return document
-
-
-def _items(document: Document, resource: NetworkResource) -> list[Json]:
-    return get_items(document, "properties", resource.kinds[-1])
-
-
-def _has_name(item: Json, name: str) -> bool:
-    return str(get_path(item, "name")).lower() == name.lower()
-
-
-def _complete_items(resource: NetworkResource, list_name: str, items: list[Json]) -> list[Json]:
-    """Return the items of a list of a resource; those with names get ids, types, states and defaults."""
-    kind = f"{resource.type}/{list_name}"
-    completed: list[Json] = []
-    for item in items:
-        if isinstance(item, dict) and isinstance(item.get("name"), str):
-            state: Document = {"provisioningState": "Succeeded"}
-            filled = fill(item, catalog.DEFAULTS.get(kind, {}))
-            properties = {**get_fields(filled, "properties"), **state}
-            identity: Document = {"id": f"{resource.id}/{list_name}/{item['name']}", "type": kind}
-            completed.append({**filled, **identity, "properties": properties})
-        else:
-            completed.append(item)
-    return completed
+def _complete_item(parent: NetworkResource, list_name: str, item: Json) -> Json:
+    """Return an item of a list; one with a name gets an id, a type, a state and defaults."""
+    if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+        return item
+    kind = f"{parent.type}/{list_name}"
+    filled = fill(item, catalog.DEFAULTS.get(kind, {}))
+    properties = {**get_fields(filled, "properties"), "provisioningState": "Succeeded"}
+    identity: Document = {"id": f"{parent.id}/{list_name}/{item['name']}", "type": kind}
+    return {**filled, **identity, "properties": properties}
 
 
 def _canonical(name: str) -> str:
     return _SPELLINGS.get(name.lower(), name)
-
-
-def _derived_bytes(*parts: str) -> bytes:
-    return bytes.fromhex(derive_id(*(part.lower() for part in parts)).replace("-", ""))
 
 
 def _interface(resource: str, properties: Document) -> Document:
@@ -440,7 +411,7 @@ def _interface(resource: str, properties: Document) -> Document:
 
 
 def _public_address(resource: str, properties: Document) -> Document:
-    octets = _derived_bytes("public", resource)
+    octets = bytes.fromhex(derive_id("public", resource.lower())[:6])
     address = f"198.{18 + octets[0] % 2}.{octets[1]}.{4 + octets[2] % 250}"
     return fill(properties, {"ipAddress": address})
 
