@@ -28,7 +28,6 @@ _IMPACTS: Mapping[EventType, str] = {
 
 async def acknowledge(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Approve an event."""
-    _check_id(request.names["event"])
     if not (await _approve(context, request, [request.names["event"]]))[0]:
         raise AzureError(404, "InvalidScheduledEventId", "Scheduled event not found")
     return ArmResponse(body={"value": "Successfully approved scheduled event"})
@@ -40,8 +39,6 @@ async def acknowledge_list(context: ArmContext, request: ArmRequest) -> ArmRespo
     if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
         raise invalid("value", "it must be a list of the ids of scheduled events")
     ids = [str(item) for item in value]
-    for event_id in ids:
-        _check_id(event_id)
     results = list(zip(ids, await _approve(context, request, ids), strict=True))
     if all(approved for _, approved in results):
         return ArmResponse(body={"value": "Successfully approved scheduled events"})
@@ -77,14 +74,18 @@ async def updates(context: ArmContext, request: ArmRequest) -> ArmResponse:
 
 async def _approve(context: ArmContext, request: ArmRequest, ids: Sequence[str]) -> list[bool]:
     """Approve the events that exist, and return for each id whether it does."""
+    for event_id in ids:
+        if not _GUID.fullmatch(event_id):
+            message = f"The scheduled event id {event_id!r} is not a GUID."
+            raise AzureError(400, "InvalidScheduledEventId", message, "scheduledEventId")
 
     def fill(edit: Edit) -> list[bool]:
         events = {event.id: event for event in _events(edit.state, request)}
-        known = [EventId(event_id.upper()) in events for event_id in ids]
-        for event_id in dict.fromkeys(EventId(event_id.upper()) for event_id in ids):
+        wanted = [EventId(event_id.upper()) for event_id in ids]
+        for event_id in dict.fromkeys(wanted):
             if event_id in events:
                 edit.draft.approve(events[event_id].scope, event_id)
-        return known
+        return [event_id in events for event_id in wanted]
 
     return await context.change(request.principal, fill)
 
@@ -106,12 +107,6 @@ def _type(request: ArmRequest) -> str:
         message = f"Resources of type {request.names['type']} have no scheduled events."
         raise AzureError(400, "InvalidResourceType", message, "resourceType")
     return kind
-
-
-def _check_id(event_id: str) -> None:
-    if not _GUID.fullmatch(event_id):
-        message = f"The scheduled event id {event_id!r} is not a GUID."
-        raise AzureError(400, "InvalidScheduledEventId", message, "scheduledEventId")
 
 
 _RESOURCE = f"{GROUP_PATH}/{{type}}/{{name}}/providers/Microsoft.Maintenance"
