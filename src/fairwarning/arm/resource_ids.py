@@ -15,7 +15,7 @@ from fairwarning.core.azure.identity import AVAILABILITY_SETS, CLOUD_SERVICES, S
 from fairwarning.core.blueprint import instance_name
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import AmbiguousNameError, UnknownMachineError
-from fairwarning.core.model import Machine, MachineRef, Scope, ScopeKind, VmName, in_group
+from fairwarning.core.model import Machine, Scope, ScopeKind, VmName, in_group
 
 T = TypeVar("T")
 
@@ -62,6 +62,12 @@ def machine_id(state: ArmState, machine: Machine) -> str:
     return identity.machine_id(machine, state.scope_of(machine).facts, state.document)
 
 
+def identity_members(identifier: str) -> Document:
+    """Return the members of a document that the id of its resource determines."""
+    provider, *path = identifier.rpartition("/providers/")[2].split("/")
+    return {"id": identifier, "name": path[-1], "type": "/".join((provider, *path[::2]))}
+
+
 def find_scopes(state: ArmState, kind: str, names: Mapping[str, str]) -> tuple[Scope, ...]:
     """Return the scopes of a set: one, or one per zone; an empty tuple for an unknown set."""
     group, name = names["group"], names["name"]
@@ -86,13 +92,16 @@ def find_vm(state: ArmState, names: Mapping[str, str]) -> Machine | None:
     """Return the virtual machine of this name; machines of uniform sets are not among them."""
     group, name = names["group"], names["name"]
     document = state.document(resource_id(group, VMS, name))
-    refs = _refs_by_name(state, name if document is None else str(document["name"]))
-    for ref in chain(refs, _refs_in_home_group(state, group, name)):
-        scope = state.view.find_scope(ref.scope)
-        if scope is None or ref.name not in scope.machines:
-            continue
+    spelling = name if document is None else str(document["name"])
+    scopes = _scopes_with_machine(state, spelling)
+    if not core_group(group):
+        # Machines of the home group may have no document that holds the spelling of the name.
+        scopes = chain(scopes, state.scopes_in_group(group))
+    for scope in scopes:
         if scope.facts.kind in SCOPE_KINDS[VMS] and scope.facts.group == core_group(group):
-            return scope.machines[ref.name]
+            machine = find_machine_name(scope, spelling)
+            if machine is not None:
+                return scope.machines[machine]
     return None
 
 
@@ -135,13 +144,11 @@ def parse_reference(value: Json, kind: str, target: str) -> Mapping[str, str] | 
 
 
 def select_scopes(state: ArmState, request: ArmRequest, kind: str) -> Iterator[Scope]:
-    """Yield the scopes of a type of resource, in the request's group or in all groups."""
+    """Return the scopes of a type of resource, in the request's group or in all groups."""
     group = request.names.get("group")
     if group is not None:
         state.require_group(group)
-    for scope in state.view.scopes() if group is None else state.scopes_in_group(group):
-        if scope.facts.kind in SCOPE_KINDS[kind]:
-            yield scope
+    return (scope for scope in state.scopes_in_group(group) if scope.facts.kind in SCOPE_KINDS[kind])
 
 
 def paginate(
@@ -164,22 +171,12 @@ def paginate(
     return ArmResponse(body=body)
 
 
-def _refs_in_home_group(state: ArmState, group: str, name: str) -> Iterator[MachineRef]:
-    """Yield the machines of this name in the home group, where documents need not hold the spelling."""
-    if core_group(group):
-        return
-    for scope in state.scopes_in_group(group):
-        spelling = find_machine_name(scope, name) if scope.facts.kind in SCOPE_KINDS[VMS] else None
-        if spelling is not None:
-            yield MachineRef(scope.id, spelling)
-
-
-def _refs_by_name(state: ArmState, name: str) -> tuple[MachineRef, ...]:
+def _scopes_with_machine(state: ArmState, name: str) -> Iterable[Scope]:
     if "/" in name:
         return ()
     try:
-        return (state.view.machine(name).ref,)
+        return (state.scope_of(state.view.machine(name)),)
     except UnknownMachineError:
         return ()
     except AmbiguousNameError as error:
-        return tuple(MachineRef(scope, VmName(name)) for scope in error.scopes)
+        return (state.view.scope(scope) for scope in error.scopes)

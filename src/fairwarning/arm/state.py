@@ -86,8 +86,10 @@ class ArmState:
         """Return the scope of a machine."""
         return self.view.scope(machine.scope)
 
-    def scopes_in_group(self, group: str) -> tuple[Scope, ...]:
-        """Return the scopes of a resource group."""
+    def scopes_in_group(self, group: str | None) -> tuple[Scope, ...]:
+        """Return the scopes of a resource group; None stands for all groups."""
+        if group is None:
+            return self.view.scopes()
         name = core_group(group)
         return tuple(scope for scope in self.view.scopes() if scope.facts.group == name)
 

@@ -1,16 +1,18 @@
 """Cloud services (extended support): roles and their instances, with names such as FrontEnd_IN_0."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 
 from fairwarning.arm import resource_ids
 from fairwarning.arm.compute import actions, render, validation
 from fairwarning.arm.compute.actions import Selection
-from fairwarning.arm.compute.resource_type import Names, ResourceType, Scopes, each_set, find_set
+from fairwarning.arm.compute.resource_type import Entry, Names, ResourceType, Scopes, each_set, find_set
 from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, get_items, get_path, overlay
 from fairwarning.arm.errors import invalid
 from fairwarning.arm.messages import ArmRequest
+from fairwarning.arm.operations import location_of
 from fairwarning.arm.state import ArmState, core_group
 from fairwarning.core.azure.identity import CLOUD_SERVICES, DEFAULT_SIZE, ROLE_INSTANCES, resource_id
 from fairwarning.core.blueprint import Blueprint, role_of
@@ -24,33 +26,26 @@ def _render(state: ArmState, scopes: Scopes) -> Document:
     (scope,) = scopes
     identifier = resource_ids.set_id(state, scope)
     stored = state.document(identifier) or {}
-    counts: dict[str, int] = {}
-    for machine in scope.machines.values():
-        role = role_of(machine.name)
-        counts[role] = counts.get(role, 0) + 1
     stored_roles = get_path(stored, "properties", "roleProfile", "roles")
     derived_roles: list[Json] = [
         {"name": role, "sku": {"name": DEFAULT_SIZE, "tier": "Standard", "capacity": count}}
-        for role, count in counts.items()
+        for role, count in Counter(map(role_of, scope.machines)).items()
     ]
-    defaults: Document = {"location": render.location(state, scope), "tags": {}, "properties": {}}
+    defaults: Document = {"location": location_of(state, identifier), "tags": {}, "properties": {}}
     properties: Document = {
         "provisioningState": "Deleting" if scope.facts.deleting else "Succeeded",
         "uniqueId": derive_id("set", scope.facts.set_id).lower(),
         "roleProfile": {"roles": stored_roles if isinstance(stored_roles, list) else derived_roles},
     }
-    base = overlay(defaults, stored)
-    return render.with_core_state(base, identifier, scope.facts.set_name, CLOUD_SERVICES, properties)
+    return render.with_core_state(overlay(defaults, stored), identifier, properties)
 
 
 def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
     (scope,) = TYPE.require(state, request.names)
-    names = get_path(request.fields(), "roleInstances")
-    if names is None or names == ["*"]:
+    names = validation.read_texts(request, "roleInstances")
+    if names is None or names == ("*",):
         return Selection(resource_ids.set_id(state, scope), tuple(scope.refs()), all=True)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise invalid("roleInstances", "it must be a list of strings")
-    instances = ({**request.names, "instance": str(name)} for name in dict.fromkeys(map(str, names)))
+    instances = ({**request.names, "instance": name} for name in dict.fromkeys(names))
     refs = [ROLE_INSTANCE.require(state, instance).ref for instance in instances]
     return Selection(resource_ids.set_id(state, scope), refs)
 
@@ -94,16 +89,14 @@ def _find_instance(state: ArmState, names: Names) -> Machine | None:
     return None if name is None else scope.machines[name]
 
 
-def _each_instance(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, Callable[[], Machine]]]:
+def _each_instance(state: ArmState, request: ArmRequest) -> Iterator[Entry[Machine]]:
     machines = TYPE.require(state, request.names)[0].machines
     return ((name.lower(), partial(machines.__getitem__, name)) for name in machines)
 
 
 def _render_instance(state: ArmState, machine: Machine) -> Document:
     return {
-        "id": resource_ids.machine_id(state, machine),
-        "name": machine.name,
-        "type": f"Microsoft.Compute/{CLOUD_SERVICES}/{ROLE_INSTANCES}",
+        **resource_ids.identity_members(resource_ids.machine_id(state, machine)),
         "location": _render(state, (state.scope_of(machine),))["location"],
         "sku": {"name": DEFAULT_SIZE, "tier": "Standard"},
         "properties": {"networkProfile": {"networkInterfaces": []}},

@@ -6,13 +6,13 @@ machine. The disks of all other machines have no documents: they follow from the
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import count
 
 from fairwarning.arm import catalog, resource_ids
 from fairwarning.arm.compute import render
-from fairwarning.arm.compute.resource_type import Names, ResourceType
+from fairwarning.arm.compute.resource_type import Entry, Names, ResourceType
 from fairwarning.arm.context import Documents, Edit
 from fairwarning.arm.documents import Document, fill, get_fields, get_items, get_path, overlay
 from fairwarning.arm.errors import AzureError, invalid
@@ -30,7 +30,7 @@ from fairwarning.core.azure.identity import (
     resource_id,
 )
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import Machine, Scope, ScopeProperties, derive_id
+from fairwarning.core.model import Machine, Scope, ScopeKind, ScopeProperties, derive_id
 
 _TYPE = f"Microsoft.Compute/{DISKS}"
 _ATTACHMENT = "attachment"
@@ -40,7 +40,7 @@ _MOST_DATA_DISKS = 64
 _DEFAULT_SKU = "Premium_LRS"
 #: The name of a disk that was named after its machine.
 _OWN_NAME = re.compile(r"(?P<prefix>.+)_(?:osdisk_1|disk\d+)_[0-9a-f]{32}", re.IGNORECASE)
-_WITH_DISKS = frozenset().union(*(resource_ids.SCOPE_KINDS[kind] for kind in (VMS, SCALE_SETS)))
+_WITH_DISKS = resource_ids.SCOPE_KINDS[VMS] | resource_ids.SCOPE_KINDS[SCALE_SETS]
 
 
 def create_with(
@@ -56,10 +56,8 @@ def change_with(
     state: ArmState, machine: Machine, scope: ScopeProperties, document: Document
 ) -> dict[str, Document]:
     """Return the changed document of a machine, and those of disks that the change attaches or detaches."""
-    before, after = (
-        identify(machine, scope, state.document),
-        _identify_with(state, machine, scope, document),
-    )
+    before = identify(machine, scope, state.document)
+    after = _identify_with(state, machine, scope, document)
     _check_number(get_items(before.disks, "dataDisks"), get_items(after.disks, "dataDisks"))
     kept = {_id(disk).lower() for disk in disks_of(after.disks)}
     detached = {
@@ -147,25 +145,21 @@ def documents_after(state: ArmState, machine: Document) -> Documents:
     return {disk: None for disk in disks if state.document(disk) and _existing(state, disk) is None}
 
 
-def all_disks(
-    state: ArmState, group: str | None, scopes: Iterable[Scope]
-) -> Iterator[tuple[str, Callable[[], Document]]]:
-    """Yield the disks of a group, or of all groups, each with its key; ``scopes`` are those of machines."""
+def all_disks(state: ArmState, group: str | None, kinds: Collection[ScopeKind]) -> Iterator[Entry[Document]]:
+    """Yield the disks of a group, or of all groups; ``kinds`` are those of the scopes of their machines."""
     prefix = group_id("" if group is None else f"{group}/")
     folder = f"/providers/microsoft.compute/{DISKS}/"
     owners = set[str]()
     for key, document in state.existing_documents(prefix):
         if folder in key and not _is_gone(state, document):
             owners.add(str(get_path(document, _ATTACHMENT, "machine")).lower())
-            yield key, partial(dict, document)
-    for scope in scopes:
-        if scope.facts.kind in _WITH_DISKS:
-            yield from _disks_without_documents(state, scope, owners)
+            yield key, document.copy
+    for scope in state.scopes_in_group(group):
+        if scope.facts.kind in kinds:
+            yield from _without_documents(state, scope, owners)
 
 
-def _disks_without_documents(
-    state: ArmState, scope: Scope, owners: Collection[str]
-) -> Iterator[tuple[str, Callable[[], Document]]]:
+def _without_documents(state: ArmState, scope: Scope, owners: Collection[str]) -> Iterator[Entry[Document]]:
     """Yield the disks of a scope that have no documents; ``owners`` are machines some of whose disks do.
 
     A disk is rendered only if its page needs it. So the disks of a machine that no document describes are
@@ -215,11 +209,11 @@ def _find(state: ArmState, names: Names) -> Document | None:
     return next((disk for disk in disks if str(disk["id"]).lower() == identifier.lower()), None)
 
 
-def _each(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, Callable[[], Document]]]:
+def _each(state: ArmState, request: ArmRequest) -> Iterator[Entry[Document]]:
     group = request.names.get("group")
     if group is not None:
         state.require_group(group)
-    return all_disks(state, group, state.view.scopes() if group is None else state.scopes_in_group(group))
+    return all_disks(state, group, _WITH_DISKS)
 
 
 def _create(edit: Edit, request: ArmRequest, body: Document) -> None:

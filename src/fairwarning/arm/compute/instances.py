@@ -1,12 +1,12 @@
 """Instances of scale sets, by number; instances of a flexible set by the name of the machine."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from fairwarning.arm import resource_ids
 from fairwarning.arm.compute import actions, disks, render, scalesets
 from fairwarning.arm.compute.actions import Selection
-from fairwarning.arm.compute.resource_type import Likeness, Names, ResourceType
+from fairwarning.arm.compute.resource_type import Entry, Likeness, Names, ResourceType
 from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, get_path, overlay
 from fairwarning.arm.errors import invalid
@@ -21,7 +21,7 @@ def _find(state: ArmState, names: Names) -> Machine | None:
     return resource_ids.instance_in(scalesets.TYPE.require(state, names), names["instance"])
 
 
-def _each(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, Callable[[], Machine]]]:
+def _each(state: ArmState, request: ArmRequest) -> Iterator[Entry[Machine]]:
     for scope in scalesets.TYPE.require(state, request.names):
         is_flexible = scope.facts.kind is ScopeKind.FLEXIBLE_SET
         for name in scope.machines:
@@ -48,7 +48,6 @@ def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
 
 
 def _refuse_to_create(edit: Edit, request: ArmRequest, body: Document) -> None:
-    scalesets.TYPE.require(edit.state, request.names)
     raise invalid("instanceIds", f"the scale set has no instance {request.names['instance']}")
 
 

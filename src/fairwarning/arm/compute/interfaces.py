@@ -1,11 +1,11 @@
 """Network interfaces of instances (T-34): they follow from the model of the set, and nothing is stored."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from fairwarning.arm import catalog, resource_ids
 from fairwarning.arm.compute import instances, scalesets
-from fairwarning.arm.compute.resource_type import Names, ResourceType, Scopes
+from fairwarning.arm.compute.resource_type import Entry, Names, ResourceType, Scopes
 from fairwarning.arm.context import ArmContext
 from fairwarning.arm.documents import Document, fill, get_fields, get_items, get_path
 from fairwarning.arm.errors import AzureError
@@ -30,7 +30,7 @@ async def list_of_set(context: ArmContext, request: ArmRequest) -> ArmResponse:
     return resource_ids.paginate(request, ((str(item["id"]), item) for item in interfaces), dict)
 
 
-def _each(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, Callable[[], Document]]]:
+def _each(state: ArmState, request: ArmRequest) -> Iterator[Entry[Document]]:
     scopes = _require_set(state, request.names)
     machine = resource_ids.instance_in(scopes, request.names["instance"])
     if machine is None:

@@ -10,26 +10,13 @@ from datetime import timedelta
 from fairwarning.arm import catalog, resource_ids
 from fairwarning.arm.compute.defaults import complete_model, complete_profile
 from fairwarning.arm.context import TENANT
-from fairwarning.arm.documents import (
-    Document,
-    deep_merge,
-    fill,
-    get_fields,
-    get_items,
-    get_path,
-    overlay,
-    without,
-)
-from fairwarning.arm.operations import format_instant
+from fairwarning.arm.documents import Document, fill, get_fields, get_items, get_path, overlay, without
+from fairwarning.arm.operations import format_instant, location_of
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import (
-    AVAILABILITY_SETS,
-    DEFAULT_LOCATION,
     DEFAULT_SIZE,
-    SCALE_SETS,
     VMS,
     MachineIdentity,
-    group_id,
     managed_identity,
     resource_id,
 )
@@ -78,7 +65,7 @@ def virtual_machine(state: ArmState, machine: Machine) -> Document:
         policy = get_path(stored, "properties", "scheduledEventsPolicy")
         properties |= events_policy(scope.facts.approvals, policy)
     base = _machine(facts, scope, dict(machine.tags), _default_profile(profile, _storage()))
-    return with_core_state(base, facts.resource_id, machine.name, VMS, properties)
+    return with_core_state(base, facts.resource_id, properties)
 
 
 def instance(state: ArmState, machine: Machine) -> Document:
@@ -113,7 +100,7 @@ def own_members(facts: MachineIdentity, scope: Scope, machine: Machine) -> Docum
             **_APPLIED,
             "osProfile": {"computerName": facts.computer_name},
             "storageProfile": facts.disks,
-            "networkProfile": deep_merge(
+            "networkProfile": overlay(
                 {"networkInterfaces": interfaces}, get_fields(facts.own, "properties", "networkProfile")
             ),
         },
@@ -126,11 +113,8 @@ def _uniform_instance(facts: MachineIdentity, scope: Scope, machine: Machine, mo
     profile = get_path(model, "properties", "virtualMachineProfile")
     networks: Document = {"networkProfileConfiguration": get_fields(profile, "networkProfile")}
     base = _machine(facts, scope, model["tags"], _default_profile(profile, {}) | networks)
-    properties = {
-        **_protection(stored, machine),
-        **_priority(machine, get_path(stored, "properties"), profile),
-    }
-    return with_core_state(base, facts.resource_id, machine.name, f"{SCALE_SETS}/{VMS}", properties)
+    priority = _priority(machine, get_path(stored, "properties"), profile)
+    return with_core_state(base, facts.resource_id, _protection(stored, machine) | priority)
 
 
 def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
@@ -150,7 +134,7 @@ def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
         "virtualMachineProfile": _notices(facts.model, profile),
         **_policy_of_scale_set(facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")),
     }
-    return with_core_state(overlay(base, {"sku": sku}), identifier, facts.set_name, SCALE_SETS, properties)
+    return with_core_state(overlay(base, {"sku": sku}), identifier, properties)
 
 
 def availability_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
@@ -159,19 +143,15 @@ def availability_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     identifier = resource_ids.set_id(state, scope)
     stored = state.document(identifier) or {}
     group = resource_ids.group_name(state, scope)
-    defaults: Document = {
-        "location": location(state, scope),
-        "sku": {"name": "Aligned"},
-        "properties": {},
-    }
+    location = location_of(state, identifier)
+    defaults: Document = {"location": location, "sku": {"name": "Aligned"}, "properties": {}}
     properties: Document = {
         "platformUpdateDomainCount": scope.facts.update_domains,
         "platformFaultDomainCount": scope.facts.fault_domains,
         "virtualMachines": [{"id": resource_id(group, VMS, name)} for name in scope.machines],
         **events_policy(scope.facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")),
     }
-    base = overlay(defaults, stored)
-    return with_core_state(base, identifier, scope.facts.set_name, AVAILABILITY_SETS, properties)
+    return with_core_state(overlay(defaults, stored), identifier, properties)
 
 
 def instance_view(state: ArmState, machine: Machine) -> Document:
@@ -182,7 +162,7 @@ def instance_view(state: ArmState, machine: Machine) -> Document:
     now = format_instant(state.now)
     code, text = power_state(state, machine)
     system = catalog.DEFAULTS[f"view of {facts.os_type}"]
-    agent = _status("succeeded", "Ready", now) | {"message": get_path(system, "vmAgent", "message")}
+    agent = status("succeeded", "Ready", now) | {"message": get_path(system, "vmAgent", "message")}
     return {
         **_domains(scope, machine),
         "computerName": facts.computer_name,
@@ -195,18 +175,20 @@ def instance_view(state: ArmState, machine: Machine) -> Document:
             "extensionHandlers": [],
         },
         "disks": [
-            {"name": name, "statuses": [_status("succeeded", "Provisioning succeeded", now)]}
-            for name in _disk_names(state, machine)
+            {"name": name, "statuses": [status("succeeded", "Provisioning succeeded", now)]}
+            for disk in (facts.disks["osDisk"], *get_items(facts.disks, "dataDisks"))
+            if (name := get_path(disk, "name")) is not None
         ],
         **_maintenance(scope, machine),
         "statuses": [
-            _status(provisioning.lower(), _PROVISIONING[provisioning], now),
+            status(provisioning.lower(), _PROVISIONING[provisioning], now),
             {"code": f"PowerState/{code}", "level": "Info", "displayStatus": text},
         ],
     }
 
 
-def _status(state: str, text: str, time: str) -> Document:
+def status(state: str, text: str, time: str) -> Document:
+    """Return a status of an instance view."""
     return {"code": f"ProvisioningState/{state}", "level": "Info", "displayStatus": text, "time": time}
 
 
@@ -219,16 +201,6 @@ def _domains(scope: Scope, machine: Machine) -> Document:
     if scope.facts.kind is ScopeKind.SCALE_SET:
         domains["placementGroupId"] = derive_id("placement group", scope.id).lower()
     return domains
-
-
-def _disk_names(state: ArmState, machine: Machine) -> list[Json]:
-    kind = state.scope_of(machine).facts.kind
-    if kind is ScopeKind.CLOUD_SERVICE:
-        return []
-    document = instance(state, machine) if kind is ScopeKind.SCALE_SET else virtual_machine(state, machine)
-    storage = get_path(document, "properties", "storageProfile")
-    disks = (get_path(storage, "osDisk"), *get_items(storage, "dataDisks"))
-    return [name for disk in disks if (name := get_path(disk, "name")) is not None]
 
 
 def storable(document: Document, *model: str) -> Document:
@@ -284,7 +256,7 @@ def events_policy(approvals: ApprovalSettings, stored: Json) -> Document:
         for name, value, default in parts
         if value != default or get_path(stored, name, "automaticallyApprove") is not None
     }
-    return {"scheduledEventsPolicy": deep_merge(stored if isinstance(stored, dict) else {}, policy)}
+    return {"scheduledEventsPolicy": overlay(stored, policy)}
 
 
 def _fault_domains(facts: ScopeProperties, stored: Json) -> Document:
@@ -309,20 +281,11 @@ def format_duration(duration: timedelta) -> str:
     return f"PT{minutes}M{seconds}S" if seconds else f"PT{minutes}M"
 
 
-def location(state: ArmState, scope: Scope) -> Json:
-    """Return the location of a set that has no location of its own: that of its group."""
-    group = state.document(group_id(resource_ids.group_name(state, scope)))
-    return get_path(group, "location") or DEFAULT_LOCATION
-
-
 def _machine(facts: MachineIdentity, scope: Scope, tags: Json, profile: Document) -> Document:
     """Return what is stored about a machine, over the defaults; ``profile`` has those of its properties."""
     stored = get_fields(facts.own)
     user = get_fields(profile, "osProfile")
     profile = _without_replaced_image(profile, get_path(stored, "properties"))
-    created = (
-        {} if scope.facts.created_at is None else {"timeCreated": format_instant(scope.facts.created_at)}
-    )
     defaults: Document = {
         "location": facts.location,
         "tags": tags,
@@ -331,7 +294,7 @@ def _machine(facts: MachineIdentity, scope: Scope, tags: Json, profile: Document
             "hardwareProfile": {"vmSize": facts.size},
             **profile,
             "osProfile": {"computerName": facts.computer_name, **without(user, "computerNamePrefix")},
-            **created,
+            **_creation(scope.facts),
         },
     }
     document = overlay(defaults, stored)
@@ -342,6 +305,10 @@ def _machine(facts: MachineIdentity, scope: Scope, tags: Json, profile: Document
         image: Document = {"exactVersion": facts.image.exact_version}
         properties = overlay(properties, {"storageProfile": {"imageReference": image}})
     return overlay(document, {"properties": properties})
+
+
+def _creation(facts: ScopeProperties) -> Document:
+    return {} if facts.created_at is None else {"timeCreated": format_instant(facts.created_at)}
 
 
 def _default_profile(model: Json, storage: Document) -> Document:
@@ -385,24 +352,23 @@ def _default_set(state: ArmState, scopes: Sequence[Scope], stored: Document) -> 
     facts = scopes[0].facts
     sample = next((machine for scope in scopes for machine in scope.machines.values()), None)
     zones: list[Json] = [scope.facts.zone for scope in scopes if scope.facts.zone]
-    created = {} if facts.created_at is None else {"timeCreated": format_instant(facts.created_at)}
     profile: Document = {
         "osProfile": {"computerNamePrefix": facts.set_name, "adminUsername": "ops"},
         "storageProfile": _storage(),
         "networkProfile": {"networkInterfaceConfigurations": []},
         **(_priority(sample) if sample is not None else {}),
-        **created,
+        **_creation(facts),
     }
     over = get_path(stored, "properties", "virtualMachineProfile")
     return {
-        "location": location(state, scopes[0]),
+        "location": location_of(state, resource_ids.set_id(state, scopes[0])),
         "tags": dict(sample.tags) if sample is not None else {},
         **({"zones": zones} if zones else {}),
         "sku": {"name": DEFAULT_SIZE, "tier": "Standard"},
         "properties": {
             "orchestrationMode": "Flexible" if facts.kind is ScopeKind.FLEXIBLE_SET else "Uniform",
             "virtualMachineProfile": _without_replaced_image(profile, over),
-            **created,
+            **_creation(facts),
         },
     }
 
@@ -441,8 +407,7 @@ def _protection(stored: Document, machine: Machine) -> Document:
     policy = get_path(stored, "properties", "protectionPolicy")
     if not machine.protected and policy is None:
         return {}
-    base = policy if isinstance(policy, dict) else {}
-    return {"protectionPolicy": deep_merge(base, {"protectFromScaleIn": machine.protected})}
+    return {"protectionPolicy": overlay(policy, {"protectFromScaleIn": machine.protected})}
 
 
 def _mode(facts: ScopeProperties, stored: Json) -> Json:
@@ -476,10 +441,9 @@ def _affects(event: Event, machine: Machine) -> bool:
     return machine.name in event.undone
 
 
-def with_core_state(base: Document, identifier: str, name: str, kind: str, properties: Document) -> Document:
+def with_core_state(base: Document, identifier: str, properties: Document) -> Document:
     """Return a document with the state of the core over it."""
-    type_name = f"Microsoft.Compute/{kind}"
-    state: Document = {"id": identifier, "name": name, "type": type_name, "properties": properties}
+    state: Document = {**resource_ids.identity_members(identifier), "properties": properties}
     if "systemassigned" in str(get_path(base, "identity", "type")).lower():
         principal = managed_identity(identifier).principal_id
         state["identity"] = {"principalId": principal, "tenantId": TENANT}

@@ -29,6 +29,8 @@ Names = Mapping[str, str]
 #: The scopes of a set: one, or one per zone.
 Scopes = tuple[Scope, ...]
 T = TypeVar("T")
+#: A resource in a list: a key to sort by, and a function that finds the resource.
+Entry = tuple[str, Callable[[], T]]
 
 
 def _cannot(*arguments: object) -> NoReturn:
@@ -58,8 +60,8 @@ class ResourceType(Generic[T]):
     names: tuple[str, ...] = ("name",)
     #: Returns a resource; None if there is none. Raises if the resource that it is a part of is missing.
     find: Callable[[ArmState, Names], T | None]
-    #: Returns the resources of a list, each with a key to sort by and a function that finds it.
-    each: Callable[[ArmState, ArmRequest], Iterable[tuple[str, Callable[[], T]]]]
+    #: Returns the resources of a list.
+    each: Callable[[ArmState, ArmRequest], Iterable[Entry[T]]]
     render: Callable[[ArmState, T], Document]
     #: Creates a resource; without it, PUT changes existing resources only.
     create: Callable[[Edit, ArmRequest, Document], None] | None = None
@@ -281,7 +283,7 @@ def find_set(kind: str, state: ArmState, names: Names) -> Scopes | None:
     return resource_ids.find_scopes(state, kind, names) or None
 
 
-def each_set(kind: str, state: ArmState, request: ArmRequest) -> Iterable[tuple[str, Callable[[], Scopes]]]:
+def each_set(kind: str, state: ArmState, request: ArmRequest) -> Iterable[Entry[Scopes]]:
     """Return the sets of a type, of a group or of all groups."""
     sets: dict[str, Scopes] = {}
     for scope in resource_ids.select_scopes(state, request, kind):

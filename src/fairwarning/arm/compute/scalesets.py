@@ -1,5 +1,6 @@
 """Scale sets, uniform and flexible: their models, their capacity, and actions on their instances."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -35,23 +36,18 @@ _IMMUTABLE: Mapping[tuple[str, ...], Json] = {
 
 
 def _view(state: ArmState, scopes: Scopes) -> Document:
-    counts: dict[str, int] = {}
-    for scope in scopes:
-        for machine in scope.machines.values():
-            code = f"ProvisioningState/{render.provisioning_state(scope, machine).lower()}"
-            counts[code] = counts.get(code, 0) + 1
+    counts = Counter(
+        f"ProvisioningState/{render.provisioning_state(scope, machine).lower()}"
+        for scope in scopes
+        for machine in scope.machines.values()
+    )
     summary: list[Json] = [{"code": code, "count": count} for code, count in counts.items()]
-    status: Document = {
-        "code": "ProvisioningState/succeeded",
-        "level": "Info",
-        "displayStatus": "Provisioning succeeded",
-        "time": format_instant(state.now),
-    }
+    status = render.status("succeeded", "Provisioning succeeded", format_instant(state.now))
     return {"virtualMachine": {"statusesSummary": summary}, "statuses": [status]}
 
 
 def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
-    scopes, ids = TYPE.require(state, request.names), _instance_ids(request)
+    scopes, ids = TYPE.require(state, request.names), validation.read_texts(request, "instanceIds")
     resource = resource_ids.set_id(state, scopes[0])
     if not ids and verb in ("delete", actions.UPGRADE):
         raise invalid("instanceIds", "name the instances, or * for all of them")
@@ -64,15 +60,6 @@ def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
             raise invalid("instanceIds", f"the scale set has no instance {instance}")
         refs[machine.ref] = None
     return Selection(resource, tuple(refs))
-
-
-def _instance_ids(request: ArmRequest) -> tuple[str, ...]:
-    ids = get_path(request.fields(), "instanceIds")
-    if ids is None:
-        return ()
-    if not isinstance(ids, list) or not all(isinstance(instance, str) for instance in ids):
-        raise invalid("instanceIds", "it must be a list of strings")
-    return tuple(str(instance) for instance in ids)
 
 
 def _create(edit: Edit, request: ArmRequest, body: Document) -> None:

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from fairwarning.arm import catalog
 from fairwarning.arm.compute import members
-from fairwarning.arm.documents import Document, get_items, get_path, without, without_secrets
+from fairwarning.arm.documents import Document, get_fields, get_items, get_path, without, without_secrets
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import core_group
@@ -21,8 +21,8 @@ from fairwarning.core.blueprint import MOST_MACHINES, Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
 from fairwarning.core.inputs import parse_duration
-from fairwarning.core.model import ApprovalSettings, EventType, EvictionPolicy, ScopeKind
-from fairwarning.core.policy import NOTICE, TERMINATE_NOTICE
+from fairwarning.core.model import ApprovalSettings, EvictionPolicy, ScopeKind
+from fairwarning.core.policy import TERMINATE_NOTICE
 
 Path = tuple[str, ...]
 
@@ -74,7 +74,12 @@ def _of_model(model: Path) -> dict[Path, tuple[Check, str]]:
     }
 
 
-_APPROVED = ("userInitiatedReboot", "userInitiatedRedeploy", "allInstancesDown")
+#: What a policy approves, and the setting that this is.
+_APPROVED = {
+    "userInitiatedReboot": "user_reboot",
+    "userInitiatedRedeploy": "user_redeploy",
+    "allInstancesDown": "all_instances_down",
+}
 
 #: The shapes of the members that are read; null counts as absent.
 SHAPES: Mapping[Path, tuple[Check, str]] = {
@@ -123,6 +128,8 @@ def _size_names() -> re.Pattern[str]:
 
 _SIZE_NAME = _size_names()
 
+#: The shortest and the longest notice of a new image.
+_IMAGE_NOTICE = (timedelta(minutes=15), timedelta(minutes=15))
 #: Size families without memory-preserving updates (T-20).
 _NO_MEMORY_PRESERVING = re.compile(r"(?:Standard|Basic)_[GHMN]", re.IGNORECASE)
 
@@ -175,19 +182,21 @@ def event_settings(kind: str, document: Document) -> EventSettings:
     model = _MODEL if kind == SCALE_SETS else ("properties",)
     size = get_path(document, "sku", "name") or get_path(document, "properties", "hardwareProfile", "vmSize")
     spot = get_path(document, *model, "priority") in ("Spot", "Low")
-    notice = _terminate_notice(document, (*model, "scheduledEventsProfile", "terminateNotificationProfile"))
+    profile = (*model, "scheduledEventsProfile")
+    terminate = (*profile, "terminateNotificationProfile")
+    notice = _notice(document, terminate, *TERMINATE_NOTICE, "between PT5M and PT15M")
     if spot and notice is not None:
         raise SpotIsNotWarnedError  # T-05
-    image = _image_notice(document, (*model, "scheduledEventsProfile", "osImageNotificationProfile"))
+    image = _notice(document, (*profile, "osImageNotificationProfile"), *_IMAGE_NOTICE, "PT15M")
     return EventSettings(
         terminate_notice=notice,
-        image_notice=image and not _NO_MEMORY_PRESERVING.match(str(size)),
+        image_notice=image is not None and not _NO_MEMORY_PRESERVING.match(str(size)),
         approvals=_approvals(get_path(document, *_POLICY)),
         spot=spot,
         eviction=EvictionPolicy(
             str(get_path(document, *model, "evictionPolicy") or EvictionPolicy.DEALLOCATE)
         ),
-        tags=_tags(get_path(document, "tags")),
+        tags=tuple((name, str(value)) for name, value in get_fields(document, "tags").items()),
     )
 
 
@@ -206,6 +215,14 @@ def get_count(document: Json, *path: str) -> int | None:
 def get_texts(document: Json, *path: str) -> tuple[str, ...]:
     """Return the strings in the list at a path of a checked document; empty if there is no list."""
     return tuple(str(item) for item in get_items(document, *path))
+
+
+def read_texts(request: ArmRequest, member: str) -> tuple[str, ...] | None:
+    """Return the strings in a member of the body of a request; None if there is no such member."""
+    value, (check, problem) = get_path(request.fields(), member), _TEXTS
+    if value is not None and not check(value):
+        raise invalid(member, problem)
+    return None if value is None else get_texts(request.fields(), member)
 
 
 def _sizes(kind: str, body: Json) -> Iterator[Json]:
@@ -229,26 +246,18 @@ def _check_sizes(kind: str, body: Json) -> None:
             raise AzureError(400, "InvalidParameter", message, "vmSize")  # T-40
 
 
-def _terminate_notice(document: Document, path: Path) -> timedelta | None:
-    text = get_path(document, *path, "notBeforeTimeout")
-    notice = _duration(text, (*path, "notBeforeTimeout"))
-    shortest, longest = TERMINATE_NOTICE
-    if notice is not None and not shortest <= notice <= longest:
-        raise invalid(".".join((*path, "notBeforeTimeout")), f"{text} is not between PT5M and PT15M")
-    enabled = get_path(document, *path, "enable") is True
-    return (notice or NOTICE[EventType.TERMINATE]) if enabled else None
+def _notice(
+    document: Document, profile: Path, shortest: timedelta, longest: timedelta, words: str
+) -> timedelta | None:
+    """Return the notice that a profile enables: the shortest, unless the profile says otherwise."""
+    place, text = (*profile, "notBeforeTimeout"), get_path(document, *profile, "notBeforeTimeout")
+    notice = shortest if text is None else _duration(text, place)
+    if not shortest <= notice <= longest:
+        raise invalid(".".join(place), f"{text} is not {words}")
+    return notice if get_path(document, *profile, "enable") is True else None
 
 
-def _image_notice(document: Document, path: Path) -> bool:
-    text = get_path(document, *path, "notBeforeTimeout")
-    if _duration(text, (*path, "notBeforeTimeout")) not in (None, timedelta(minutes=15)):
-        raise invalid(".".join((*path, "notBeforeTimeout")), f"{text} is not PT15M")
-    return get_path(document, *path, "enable") is True
-
-
-def _duration(text: Json, path: Path) -> timedelta | None:
-    if text is None:
-        return None
+def _duration(text: Json, path: Path) -> timedelta:
     problem = invalid(".".join(path), f"{text!r} is not an ISO 8601 duration")
     if not isinstance(text, str) or not text.startswith("P"):
         raise problem
@@ -259,16 +268,5 @@ def _duration(text: Json, path: Path) -> timedelta | None:
 
 
 def _approvals(policy: Json) -> ApprovalSettings:
-    def approves(name: str, *, default: bool) -> bool:
-        value = get_path(policy, name, "automaticallyApprove")
-        return value if isinstance(value, bool) else default
-
-    return ApprovalSettings(
-        user_reboot=approves("userInitiatedReboot", default=False),
-        user_redeploy=approves("userInitiatedRedeploy", default=False),
-        all_instances_down=approves("allInstancesDown", default=True),
-    )
-
-
-def _tags(tags: Json) -> tuple[tuple[str, str], ...]:
-    return tuple((key, str(value)) for key, value in tags.items()) if isinstance(tags, dict) else ()
+    given = {name: get_path(policy, member, "automaticallyApprove") for member, name in _APPROVED.items()}
+    return ApprovalSettings(**{name: value for name, value in given.items() if isinstance(value, bool)})

@@ -1,14 +1,14 @@
 """Virtual machines: standalone, in an availability set or in a flexible scale set."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 from fairwarning.arm import catalog, network, resource_ids
 from fairwarning.arm.compute import actions, disks, extensions, render, validation
 from fairwarning.arm.compute.actions import Selection
-from fairwarning.arm.compute.resource_type import Names, ResourceType
+from fairwarning.arm.compute.resource_type import Entry, Names, ResourceType, Scopes
 from fairwarning.arm.compute.validation import EventSettings
 from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import Document, get_items, get_path, overlay, without
@@ -30,7 +30,7 @@ _INTERFACES = ("properties", "networkProfile", "networkInterfaces")
 _SETS = {"availabilitySet": AVAILABILITY_SETS, "virtualMachineScaleSet": SCALE_SETS}
 
 
-def _each(state: ArmState, request: ArmRequest) -> Iterator[tuple[str, Callable[[], Machine]]]:
+def _each(state: ArmState, request: ArmRequest) -> Iterator[Entry[Machine]]:
     chosen_set = _filter(request)
     for scope in resource_ids.select_scopes(state, request, VMS):
         if chosen_set not in (None, resource_ids.set_id(state, scope).lower()):
@@ -80,7 +80,7 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
 
 
 def _create_in_set(
-    edit: Edit, name: str, parent: tuple[Scope, ...], document: Document, settings: EventSettings
+    edit: Edit, name: str, parent: Scopes, document: Document, settings: EventSettings
 ) -> None:
     _refuse_own_policy(document)
     scope = _choose_scope(parent, validation.get_texts(document, "zones"))
@@ -164,7 +164,7 @@ async def attach_detach_data_disks(context: ArmContext, request: ArmRequest) -> 
     return ArmResponse(body=get_path(document, "properties", "storageProfile"))
 
 
-def _parent_set(state: ArmState, names: Names, body: Document) -> tuple[Scope, ...] | None:
+def _parent_set(state: ArmState, names: Names, body: Document) -> Scopes | None:
     """Return the scopes of the set that a machine refers to; None for a standalone machine."""
     sets = []
     for member, kind in _SETS.items():
@@ -185,7 +185,7 @@ def _parent_set(state: ArmState, names: Names, body: Document) -> tuple[Scope, .
     return sets[0] if sets else None
 
 
-def _choose_scope(scopes: tuple[Scope, ...], zones: tuple[str, ...]) -> Scope:
+def _choose_scope(scopes: Scopes, zones: tuple[str, ...]) -> Scope:
     """Return the scope that a new machine joins: that of its zone, or the smallest."""
     candidates = [scope for scope in scopes if scope.facts.zone in zones] if zones else list(scopes)
     if not candidates:

@@ -6,14 +6,15 @@ from itertools import chain
 
 from fairwarning.arm.compute import disks
 from fairwarning.arm.context import ArmContext
-from fairwarning.arm.documents import Document, get_fields, get_path
+from fairwarning.arm.documents import Document, get_fields
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest, ArmResponse
-from fairwarning.arm.resource_ids import SCOPE_KINDS, group_name, paginate, set_id
+from fairwarning.arm.operations import location_of
+from fairwarning.arm.resource_ids import SCOPE_KINDS, group_name, identity_members, paginate, set_id
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.disks import DISKS
-from fairwarning.core.azure.identity import DEFAULT_LOCATION, VMS, group_id, resource_id
+from fairwarning.core.azure.identity import VMS, group_id, resource_id
 from fairwarning.core.model import Scope, ScopeKind
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"
@@ -54,15 +55,14 @@ def requested(request: ArmRequest) -> Predicate:
 
 def _resources(state: ArmState, group: str | None) -> Iterator[Document]:
     """Yield a summary of every top-level resource, of a group or of all groups."""
-    scopes = tuple(state.view.scopes() if group is None else state.scopes_in_group(group))
-    for resource in dict.fromkeys(chain.from_iterable(_ids(state, scope) for scope in scopes)):
+    ids = chain.from_iterable(_ids(state, scope) for scope in state.scopes_in_group(group))
+    for resource in dict.fromkeys(ids):
         yield _summary(state, resource)
     for key, document in state.existing_documents(group_id("" if group is None else f"{group}/")):
         parts = _RESOURCE.fullmatch(key)
         if parts is not None and parts[1] not in _CORE_TYPES | _UNLISTED_TYPES:
             yield _summarized(document)
-    machines = (scope for scope in scopes if scope.facts.kind in SCOPE_KINDS[VMS])
-    for _, find in disks.all_disks(state, group, machines):
+    for _, find in disks.all_disks(state, group, SCOPE_KINDS[VMS]):
         yield _summarized(disks.show(state, find()))
 
 
@@ -79,12 +79,8 @@ def _ids(state: ArmState, scope: Scope) -> Iterator[str]:
 
 
 def _summary(state: ArmState, resource: str) -> Document:
-    group, _, rest = resource.partition("/providers/")
-    kind, _, name = rest.rpartition("/")
-    location = get_path(state.document(group), "location") or DEFAULT_LOCATION
-    summary: Document = {"id": resource, "name": name, "type": kind, "location": location, "tags": {}}
-    document = state.document(resource) or {}
-    return summary | _summarized(document)
+    summary = {**identity_members(resource), "location": location_of(state, resource), "tags": {}}
+    return summary | _summarized(state.document(resource) or {})
 
 
 def _parse_filter(text: str) -> list[list[Predicate]]:

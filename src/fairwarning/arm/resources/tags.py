@@ -15,6 +15,7 @@ from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Edit
 from fairwarning.arm.documents import Document, get_fields, get_path
 from fairwarning.arm.errors import invalid
 from fairwarning.arm.messages import ArmRequest, ArmResponse
+from fairwarning.arm.resource_ids import identity_members
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
 
@@ -148,12 +149,7 @@ def _tags(document: Document) -> Tags:
 
 
 def _response(holder: TagHolder, tags: Tags) -> ArmResponse:
-    identity: Document = {
-        "id": f"{holder.id}{_FOLDER}",
-        "name": "default",
-        "type": "Microsoft.Resources/tags",
-    }
-    return ArmResponse(body={**identity, "properties": {"tags": {**tags}}})
+    return ArmResponse(body={**identity_members(f"{holder.id}{_FOLDER}"), "properties": {"tags": {**tags}}})
 
 
 _HANDLERS = {"GET": get, "PUT": change, "PATCH": change, "DELETE": change}
