@@ -38,33 +38,33 @@ UPGRADE = "manualupgrade"
 _UNTIL_GONE = ("delete", UPGRADE)
 EVICT = "simulateEviction"
 CANCEL_UPGRADE = "rollingUpgrades/cancel"
-#: The verbs of a single machine; ``reapply`` is accepted and changes nothing.
+#: The verbs of a single machine, and of a scale set; ``reapply`` is accepted and changes nothing.
 MACHINE_VERBS = (*POWER_VERBS, "reapply", "restart", "redeploy", "performMaintenance", "reimage", EVICT)
+SET_VERBS = (*ANNOUNCED_VERBS, *POWER_VERBS, "reapply", UPGRADE, CANCEL_UPGRADE)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The machines that an action concerns, and the resource that its operation is about."""
+    """The machines that an action concerns."""
 
-    resource: str
     refs: Sequence[MachineRef]
     #: Whether these are all machines of a set, of which stopped ones are skipped.
     all: bool = False
 
 
-def act(edit: Edit, request: ArmRequest, verb: str, selection: Selection) -> str | None:
-    """Carry out a verb on machines; return the id of its operation, if it has one."""
+def act(edit: Edit, request: ArmRequest, verb: str, resource: str, selection: Selection) -> str | None:
+    """Carry out a verb on machines of a resource; return the id of its operation, if it has one."""
     if verb == CANCEL_UPGRADE:
-        _cancel_upgrade(edit, selection.resource)
+        _cancel_upgrade(edit, resource)
         return operations.over_at_once(edit)
     refs = selection.refs if verb in _UNTIL_GONE else _unmarked(edit.state, verb, selection)
     if verb in ANNOUNCED_VERBS:
         if selection.all and verb != "delete":
             refs = [ref for ref in refs if edit.state.view.machine_at(ref).power is PowerState.RUNNING]
         force = verb == "delete" and _is_forced(request)
-        operation = announce(edit, ANNOUNCED_VERBS[verb], selection.resource, refs, force=force)
+        operation = announce(edit, ANNOUNCED_VERBS[verb], resource, refs, force=force)
         if verb == "osRollingUpgrade":
-            edit.put({_upgrade_key(selection.resource): {"operation": operation}})
+            edit.put({_upgrade_key(resource): {"operation": operation}})
         return operation
     if verb == EVICT:
         if not all(edit.state.view.machine_at(ref).spot for ref in refs):

@@ -6,11 +6,11 @@ from fairwarning.arm import catalog, resource_ids
 from fairwarning.arm.compute import render, validation
 from fairwarning.arm.compute.resource_type import ResourceType, Scopes, each_set, find_set
 from fairwarning.arm.context import Edit
-from fairwarning.arm.documents import Document, get_path, overlay
+from fairwarning.arm.documents import Document, overlay
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import core_group
-from fairwarning.core.azure.identity import AVAILABILITY_SETS, resource_id
+from fairwarning.core.azure.identity import AVAILABILITY_SETS
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import ScopeKind
 
@@ -18,11 +18,10 @@ _IMMUTABLE = ("platformUpdateDomainCount", "platformFaultDomainCount")
 
 
 def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
-    group, name = request.names["group"], request.names["name"]
     edit.draft.create_set(
         Blueprint(
-            name=name,
-            group=core_group(group),
+            name=request.names["name"],
+            group=core_group(request.names["group"]),
             kind=ScopeKind.AVAILABILITY_SET,
             count=0,
             update_domains=validation.get_count(body, "properties", "platformUpdateDomainCount"),
@@ -30,14 +29,14 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
             approvals=validation.event_settings(AVAILABILITY_SETS, body).approvals,
         )
     )
-    document: Document = {"sku": {"name": "Classic"}, **body, "name": name}
-    edit.put({resource_id(group, AVAILABILITY_SETS, name): document})
+    edit.put({TYPE.id(request.names): {"sku": {"name": "Classic"}, **body, "name": request.names["name"]}})
 
 
 def _change(edit: Edit, request: ArmRequest, scopes: Scopes, body: Document) -> None:
     (scope,) = scopes
     before = render.availability_set(edit.state, scopes)
-    after = overlay(before, body)
+    # The members of the set follow from the machines.
+    after = overlay(overlay(before, body), {"properties": {"virtualMachines": []}})
     for name in _IMMUTABLE:
         old, new = (validation.get_count(document, "properties", name) for document in (before, after))
         if old != new:
@@ -45,9 +44,6 @@ def _change(edit: Edit, request: ArmRequest, scopes: Scopes, body: Document) -> 
     approvals = validation.event_settings(AVAILABILITY_SETS, after).approvals
     if approvals != scope.facts.approvals:
         edit.draft.set_approvals(scope.id, approvals)
-    if get_path(body, "properties", "virtualMachines") is not None:
-        # The members of the set follow from the machines.
-        after = overlay(after, {"properties": {"virtualMachines": []}})
     edit.put({resource_ids.set_id(edit.state, scope): after})
 
 

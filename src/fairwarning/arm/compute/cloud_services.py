@@ -14,7 +14,7 @@ from fairwarning.arm.errors import invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.operations import location_of
 from fairwarning.arm.state import ArmState, core_group
-from fairwarning.core.azure.identity import CLOUD_SERVICES, DEFAULT_SIZE, ROLE_INSTANCES, resource_id
+from fairwarning.core.azure.identity import CLOUD_SERVICES, DEFAULT_SIZE, ROLE_INSTANCES
 from fairwarning.core.blueprint import Blueprint, role_of
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import Machine, ScopeKind, derive_id
@@ -44,10 +44,9 @@ def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
     (scope,) = TYPE.require(state, request.names)
     names = validation.read_texts(request, "roleInstances")
     if names is None or names == ("*",):
-        return Selection(resource_ids.set_id(state, scope), tuple(scope.refs()), all=True)
+        return Selection(tuple(scope.refs()), all=True)
     instances = ({**request.names, "instance": name} for name in dict.fromkeys(names))
-    refs = [ROLE_INSTANCE.require(state, instance).ref for instance in instances]
-    return Selection(resource_ids.set_id(state, scope), refs)
+    return Selection([ROLE_INSTANCE.require(state, instance).ref for instance in instances])
 
 
 def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
@@ -56,8 +55,7 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
         Blueprint(name=name, group=core_group(group), kind=ScopeKind.CLOUD_SERVICE, roles=_roles(body))
     )
     location = edit.state.require_group(group)["location"]
-    document: Document = {"location": location, "tags": {}, **body, "name": name}
-    edit.put({resource_id(group, CLOUD_SERVICES, name): document})
+    edit.put({TYPE.id(request.names): {"location": location, "tags": {}, **body, "name": name}})
 
 
 def _change(edit: Edit, request: ArmRequest, scopes: Scopes, body: Document) -> None:
@@ -109,8 +107,7 @@ def _view_instance(state: ArmState, machine: Machine) -> Document:
 
 
 def _select_instance(state: ArmState, request: ArmRequest, verb: str) -> Selection:
-    machine = ROLE_INSTANCE.require(state, request.names)
-    return Selection(resource_ids.machine_id(state, machine), (machine.ref,))
+    return Selection((ROLE_INSTANCE.require(state, request.names).ref,))
 
 
 TYPE = ResourceType[Scopes](

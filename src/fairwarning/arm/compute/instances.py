@@ -40,11 +40,10 @@ def _likeness(state: ArmState, machine: Machine) -> Likeness | None:
 
 
 def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
+    if request.names["instance"] != "*":
+        return Selection((TYPE.require(state, request.names).ref,))
     scopes = scalesets.TYPE.require(state, request.names)
-    resource = resource_ids.set_id(state, scopes[0])
-    if request.names["instance"] == "*":
-        return Selection(resource, [ref for scope in scopes for ref in scope.refs()], all=True)
-    return Selection(resource, (TYPE.require(state, request.names).ref,))
+    return Selection([ref for scope in scopes for ref in scope.refs()], all=True)
 
 
 def _refuse_to_create(edit: Edit, request: ArmRequest, body: Document) -> None:

@@ -4,11 +4,13 @@ A machine that ``up`` or a scale set created has no stored document. Members tha
 then filled with defaults, which depend on the machine alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import timedelta
 
 from fairwarning.arm import catalog, resource_ids
 from fairwarning.arm.compute.defaults import complete_model, complete_profile
+from fairwarning.arm.compute.validation import APPROVALS
 from fairwarning.arm.context import TENANT
 from fairwarning.arm.documents import Document, fill, get_fields, get_items, get_path, overlay, without
 from fairwarning.arm.operations import format_instant, location_of
@@ -25,7 +27,6 @@ from fairwarning.core.azure.operating_system import os_type
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import (
     ApprovalSettings,
-    Event,
     Machine,
     MachineModel,
     MachineRef,
@@ -51,19 +52,18 @@ _PROVISIONING = {"Succeeded": "Provisioning succeeded", "Updating": "Updating", 
 def virtual_machine(state: ArmState, machine: Machine) -> Document:
     """Return the document of a virtual machine."""
     scope, facts = state.scope_of(machine), state.identify(machine)
-    stored = get_fields(facts.own)
+    stored = get_fields(facts.own, "properties")
     profile = get_path(facts.model, "properties", "virtualMachineProfile")
     properties: Document = {
         "vmId": machine.vm_id,
         "provisioningState": provisioning_state(scope, machine),
         "storageProfile": facts.disks,
         **_membership(state, scope),
-        **_priority(machine, get_path(stored, "properties"), profile),
-        **_notices(machine.model, get_path(stored, "properties", "scheduledEventsProfile")),
+        **_priority(machine, stored, profile),
+        **_notices(machine.model, get_path(stored, "scheduledEventsProfile")),
     }
     if scope.facts.kind is ScopeKind.STANDALONE:
-        policy = get_path(stored, "properties", "scheduledEventsPolicy")
-        properties |= events_policy(scope.facts.approvals, policy)
+        properties |= events_policy(scope.facts.approvals, get_path(stored, "scheduledEventsPolicy"))
     base = _machine(facts, scope, dict(machine.tags), _default_profile(profile, _storage()))
     return with_core_state(base, facts.resource_id, properties)
 
@@ -77,7 +77,7 @@ def instance(state: ArmState, machine: Machine) -> Document:
         uniform = _uniform_instance(facts, scope, machine, model)
         return {**overlay(uniform, own_members(facts, scope, machine)), "sku": sku}
     is_latest = machine.model.number == scope.facts.model.number
-    applied = {"latestModelApplied": is_latest, **_APPLIED, **_protection({}, machine)}
+    applied = {"latestModelApplied": is_latest, **_APPLIED, **_protection(machine, {})}
     members: Document = {"instanceId": machine.name, "sku": sku, "properties": applied}
     return overlay(virtual_machine(state, machine), members)
 
@@ -109,30 +109,30 @@ def own_members(facts: MachineIdentity, scope: Scope, machine: Machine) -> Docum
 
 def _uniform_instance(facts: MachineIdentity, scope: Scope, machine: Machine, model: Document) -> Document:
     """Return the members of an instance that instances which are alike share, and its names."""
-    stored = get_fields(facts.own)
+    stored = get_fields(facts.own, "properties")
     profile = get_path(model, "properties", "virtualMachineProfile")
     networks: Document = {"networkProfileConfiguration": get_fields(profile, "networkProfile")}
     base = _machine(facts, scope, model["tags"], _default_profile(profile, {}) | networks)
-    priority = _priority(machine, get_path(stored, "properties"), profile)
-    return with_core_state(base, facts.resource_id, _protection(stored, machine) | priority)
+    properties = _protection(machine, stored) | _priority(machine, stored, profile)
+    return with_core_state(base, facts.resource_id, properties)
 
 
 def scale_set(state: ArmState, scopes: Sequence[Scope]) -> Document:
     """Return the document of a scale set, given its scopes: one, or one per zone."""
     facts = scopes[0].facts
     identifier = resource_ids.set_id(state, scopes[0])
-    stored = state.document(identifier) or {}
+    stored = get_fields(state.document(identifier), "properties")
     base = without(_set_model(state, scopes), "properties", "scheduledEventsPolicy")
     sku: Document = {"capacity": sum(len(remaining(scope)) for scope in scopes)}
-    profile = get_path(stored, "properties", "virtualMachineProfile", "scheduledEventsProfile")
+    profile = get_path(stored, "virtualMachineProfile", "scheduledEventsProfile")
     properties: Document = {
         "provisioningState": "Deleting" if facts.deleting else "Succeeded",
         "uniqueId": derive_id("set", facts.set_id).lower(),
         "orchestrationMode": "Flexible" if facts.kind is ScopeKind.FLEXIBLE_SET else "Uniform",
-        "upgradePolicy": {"mode": _mode(facts, get_path(stored, "properties", "upgradePolicy", "mode"))},
-        **_fault_domains(facts, get_path(stored, "properties", "platformFaultDomainCount")),
+        "upgradePolicy": {"mode": _mode(facts, get_path(stored, "upgradePolicy", "mode"))},
+        **_fault_domains(facts, get_path(stored, "platformFaultDomainCount")),
         "virtualMachineProfile": _notices(facts.model, profile),
-        **_policy_of_scale_set(facts.approvals, get_path(stored, "properties", "scheduledEventsPolicy")),
+        **_policy_of_scale_set(facts.approvals, get_path(stored, "scheduledEventsPolicy")),
     }
     return with_core_state(overlay(base, {"sku": sku}), identifier, properties)
 
@@ -203,6 +203,13 @@ def _domains(scope: Scope, machine: Machine) -> Document:
     return domains
 
 
+def new_document(state: ArmState, names: Mapping[str, str], body: Document) -> Document:
+    """Return the document of a new machine or scale set: the body, with defaults, and the time."""
+    location = state.require_group(names["group"])["location"]
+    created: Document = {"name": names["name"], "properties": {"timeCreated": format_instant(state.now)}}
+    return overlay(overlay({"location": location, "tags": {}, "properties": {}}, body), created)
+
+
 def storable(document: Document, *model: str) -> Document:
     """Return a document as it is stored: the core holds the notices, so their profile is emptied.
 
@@ -232,7 +239,7 @@ def power_off_key(ref: MachineRef) -> str:
 
 def provisioning_state(scope: Scope, machine: Machine) -> str:
     """Return the provisioning state of a machine."""
-    causes = {event.cause for event in scope.events.values() if _affects(event, machine)}
+    causes = {event.cause for event in scope.events.values() if machine.name in event.undone}
     if "delete" in causes or scope.facts.deleting:
         return "Deleting"
     return "Updating" if causes & {"restart", "redeploy", "reimage"} else "Succeeded"
@@ -243,18 +250,13 @@ def events_policy(approvals: ApprovalSettings, stored: Json) -> Document:
 
     T-26: clients compare the policy with the one they sent, so no other part is added.
     """
-    defaults = ApprovalSettings()
-    if approvals == defaults and stored is None:
+    if approvals == ApprovalSettings() and stored is None:
         return {}
-    parts = (
-        ("userInitiatedReboot", approvals.user_reboot, defaults.user_reboot),
-        ("userInitiatedRedeploy", approvals.user_redeploy, defaults.user_redeploy),
-        ("allInstancesDown", approvals.all_instances_down, defaults.all_instances_down),
-    )
+    settings, defaults = asdict(approvals), asdict(ApprovalSettings())
     policy: Document = {
-        name: {"automaticallyApprove": value}
-        for name, value, default in parts
-        if value != default or get_path(stored, name, "automaticallyApprove") is not None
+        member: {"automaticallyApprove": settings[name]}
+        for member, name in APPROVALS.items()
+        if settings[name] != defaults[name] or get_path(stored, member, "automaticallyApprove") is not None
     }
     return {"scheduledEventsPolicy": overlay(stored, policy)}
 
@@ -403,8 +405,8 @@ def _notices(model: MachineModel, stored: Json) -> Document:
     return {"scheduledEventsProfile": profile} if profile or stored is not None else {}
 
 
-def _protection(stored: Document, machine: Machine) -> Document:
-    policy = get_path(stored, "properties", "protectionPolicy")
+def _protection(machine: Machine, stored: Document) -> Document:
+    policy = get_path(stored, "protectionPolicy")
     if not machine.protected and policy is None:
         return {}
     return {"protectionPolicy": overlay(policy, {"protectFromScaleIn": machine.protected})}
@@ -418,27 +420,18 @@ def _mode(facts: ScopeProperties, stored: Json) -> Json:
 
 def _maintenance(scope: Scope, machine: Machine) -> Document:
     """Return the maintenance that is planned for a machine, if there is any."""
-    planned = (
-        event
-        for event in scope.events.values()
-        if event.waiting and event.source == "Platform" and _affects(event, machine)
-    )
-    event = next(planned, None)
-    if event is None:
-        return {}
-    status: Document = {
-        "isCustomerInitiatedMaintenanceAllowed": True,
-        "preMaintenanceWindowStartTime": format_instant(event.created_at),
-        "preMaintenanceWindowEndTime": format_instant(event.not_before),
-        "maintenanceWindowStartTime": format_instant(event.not_before),
-        "maintenanceWindowEndTime": format_instant(event.not_before + timedelta(minutes=10)),
-        "lastOperationResultCode": "None",
-    }
-    return {"maintenanceRedeployStatus": status}
-
-
-def _affects(event: Event, machine: Machine) -> bool:
-    return machine.name in event.undone
+    for event in scope.events.values():
+        if event.waiting and event.source == "Platform" and machine.name in event.undone:
+            planned: Document = {
+                "isCustomerInitiatedMaintenanceAllowed": True,
+                "preMaintenanceWindowStartTime": format_instant(event.created_at),
+                "preMaintenanceWindowEndTime": format_instant(event.not_before),
+                "maintenanceWindowStartTime": format_instant(event.not_before),
+                "maintenanceWindowEndTime": format_instant(event.not_before + timedelta(minutes=10)),
+                "lastOperationResultCode": "None",
+            }
+            return {"maintenanceRedeployStatus": planned}
+    return {}
 
 
 def with_core_state(base: Document, identifier: str, properties: Document) -> Document:

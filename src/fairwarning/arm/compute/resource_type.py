@@ -44,13 +44,6 @@ class Likeness(NamedTuple):
     own: Document
 
 
-class Pattern(NamedTuple):
-    """The document of one of the resources of a kind, and whether a response leaves members of it out."""
-
-    document: Document
-    hides: bool
-
-
 @dataclass(frozen=True, kw_only=True)
 class ResourceType(Generic[T]):
     """A type of resource; ``T`` is what the core has for it: a machine, or the scopes of a set."""
@@ -93,6 +86,10 @@ class ResourceType(Generic[T]):
         """The path below ``Microsoft.Compute``; its last segment is the name of a resource."""
         parts = zip(self.kind.split("/"), self.names, strict=True)
         return "/".join(f"{kind}/{{{name}}}" for kind, name in parts)
+
+    def id(self, names: Names) -> str:
+        """Return the id of a resource."""
+        return f"{group_id(names['group'])}/providers/Microsoft.Compute/{self.path.format(**names)}"
 
     def require(
         self, state: ArmState, names: Names, missing: Callable[[Names], AzureError] | None = None
@@ -167,7 +164,8 @@ class ResourceType(Generic[T]):
         """Return a page of the resources: of a group, of all groups, or of what they are parts of."""
         state, version = context.state(), request.version
         has_views = self.expands and _wants_view(request)
-        patterns: dict[Hashable, Pattern] = {}
+        # The document of one of the resources of a kind, and whether a response leaves members of it out.
+        patterns: dict[Hashable, tuple[Document, bool]] = {}
 
         def rendered(find: Callable[[], T]) -> Document:
             resource = find()
@@ -177,10 +175,10 @@ class ResourceType(Generic[T]):
             if likeness.kind not in patterns:
                 document = self.render(state, resource)
                 hides = members.hide_newer_members(self.kind, document, version) is not document
-                patterns[likeness.kind] = Pattern(document, hides)
-            pattern = patterns[likeness.kind]
-            document = self._with_etag_member(merge(pattern.document, likeness.own), version)
-            return members.hide_newer_members(self.kind, document, version) if pattern.hides else document
+                patterns[likeness.kind] = document, hides
+            pattern, hides = patterns[likeness.kind]
+            document = self._with_etag_member(merge(pattern, likeness.own), version)
+            return members.hide_newer_members(self.kind, document, version) if hides else document
 
         return paginate(request, self.each(state, request), rendered)
 
@@ -210,7 +208,7 @@ class ResourceType(Generic[T]):
             operation = self.delete(edit, request, resource)
             if operation is None:
                 return ArmResponse(status=200)
-            location = operations.location_of(edit.state, self._id(request.names))
+            location = operations.location_of(edit.state, self.id(request.names))
             return operations.accepted_response(context, request, operation, location)
 
         return await context.change(request.principal, fill)
@@ -219,10 +217,11 @@ class ResourceType(Generic[T]):
         """Carry out a verb."""
 
         def fill(edit: Edit) -> ArmResponse:
-            operation = actions.act(edit, request, verb, self.select(edit.state, request, verb))
+            resource, selection = self.id(request.names), self.select(edit.state, request, verb)
+            operation = actions.act(edit, request, verb, resource, selection)
             if operation is None:
                 return ArmResponse(status=204)
-            location = operations.location_of(edit.state, self._id(request.names))
+            location = operations.location_of(edit.state, resource)
             return operations.accepted_response(context, request, operation, location)
 
         return await context.change(request.principal, fill)
@@ -241,7 +240,7 @@ class ResourceType(Generic[T]):
                 edit.state.require_active_group(request.names["group"])
                 self.create(edit, request, body)
                 if self.user_data:
-                    edit.put(user_data.documents(edit.state, key, self._id(request.names), str(text or "")))
+                    edit.put(user_data.documents(edit.state, key, self.id(request.names), str(text or "")))
                 return self.created_status, self._over_at_once(edit, request)
             resource = self.require(edit.state, request.names)
             if text is not None:
@@ -260,9 +259,6 @@ class ResourceType(Generic[T]):
     def _over_at_once(self, edit: Edit, request: ArmRequest) -> str | None:
         """Return the operation of a change that is over; a deployment does not poll its own changes."""
         return operations.over_at_once(edit) if self.long_running and not request.deployment else None
-
-    def _id(self, names: Names) -> str:
-        return f"{group_id(names['group'])}/providers/Microsoft.Compute/{self.path.format(**names)}"
 
     def _render(self, state: ArmState, request: ArmRequest) -> Document:
         return self._shown(state, self.require(state, request.names), request)

@@ -17,7 +17,7 @@ from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.operations import format_instant
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
-from fairwarning.core.azure.identity import SCALE_SETS, resource_id
+from fairwarning.core.azure.identity import SCALE_SETS
 from fairwarning.core.blueprint import MOST_MACHINES
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import MachineRef, ScopeKind
@@ -48,31 +48,23 @@ def _view(state: ArmState, scopes: Scopes) -> Document:
 
 def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
     scopes, ids = TYPE.require(state, request.names), validation.read_texts(request, "instanceIds")
-    resource = resource_ids.set_id(state, scopes[0])
     if not ids and verb in ("delete", actions.UPGRADE):
         raise invalid("instanceIds", "name the instances, or * for all of them")
     if not ids or "*" in ids:
-        return Selection(resource, [ref for scope in scopes for ref in scope.refs()], all=True)
+        return Selection([ref for scope in scopes for ref in scope.refs()], all=True)
     refs: dict[MachineRef, None] = {}
     for instance in ids:
         machine = resource_ids.instance_in(scopes, instance)
         if machine is None:
             raise invalid("instanceIds", f"the scale set has no instance {instance}")
         refs[machine.ref] = None
-    return Selection(resource, tuple(refs))
+    return Selection(tuple(refs))
 
 
 def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
-    group, name = request.names["group"], request.names["name"]
     created: Document = {"timeCreated": format_instant(edit.state.now)}
-    created["virtualMachineProfile"] = dict(created)
-    defaults: Document = {
-        "location": edit.state.require_group(group)["location"],
-        "tags": {},
-        "sku": {},
-        "properties": {},
-    }
-    document = overlay(overlay(defaults, body), {"name": name, "properties": created})
+    document = render.new_document(edit.state, request.names, body)
+    document = overlay(document, {"properties": {"virtualMachineProfile": created}})
     settings = validation.event_settings(SCALE_SETS, document)
     is_flexible = get_path(document, "properties", "orchestrationMode") == "Flexible"
     kind = ScopeKind.FLEXIBLE_SET if is_flexible else ScopeKind.SCALE_SET
@@ -85,7 +77,7 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
             upgrades_itself=_upgrades_itself(document),
         )
     )
-    edit.put({resource_id(group, SCALE_SETS, name): _storable(document)})
+    edit.put({TYPE.id(request.names): _storable(document)})
 
 
 def _change(edit: Edit, request: ArmRequest, scopes: Scopes, body: Document) -> str | None:
@@ -200,13 +192,7 @@ TYPE = ResourceType[Scopes](
     delete=actions.delete_set,
     view=_view,
     select=_select,
-    verbs=(
-        *actions.ANNOUNCED_VERBS,
-        *actions.POWER_VERBS,
-        "reapply",
-        actions.UPGRADE,
-        actions.CANCEL_UPGRADE,
-    ),
+    verbs=actions.SET_VERBS,
     lists_by_location=True,
     user_data=("properties", "virtualMachineProfile", "userData"),
     long_running=True,

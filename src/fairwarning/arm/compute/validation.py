@@ -74,8 +74,8 @@ def _of_model(model: Path) -> dict[Path, tuple[Check, str]]:
     }
 
 
-#: What a policy approves, and the setting that this is.
-_APPROVED = {
+#: The members of a policy, and the settings that they are.
+APPROVALS = {
     "userInitiatedReboot": "user_reboot",
     "userInitiatedRedeploy": "user_redeploy",
     "allInstancesDown": "all_instances_down",
@@ -103,8 +103,8 @@ SHAPES: Mapping[Path, tuple[Check, str]] = {
     ("properties", "protectionPolicy"): _OBJECT,
     ("properties", "protectionPolicy", "protectFromScaleIn"): _FLAG,
     _POLICY: _OBJECT,
-    **{(*_POLICY, name): _OBJECT for name in _APPROVED},
-    **{(*_POLICY, name, "automaticallyApprove"): _FLAG for name in _APPROVED},
+    **{(*_POLICY, name): _OBJECT for name in APPROVALS},
+    **{(*_POLICY, name, "automaticallyApprove"): _FLAG for name in APPROVALS},
 }
 
 #: The size of a scale set whose machines differ in size.
@@ -268,5 +268,5 @@ def _duration(text: Json, path: Path) -> timedelta:
 
 
 def _approvals(policy: Json) -> ApprovalSettings:
-    given = {name: get_path(policy, member, "automaticallyApprove") for member, name in _APPROVED.items()}
+    given = {name: get_path(policy, member, "automaticallyApprove") for member, name in APPROVALS.items()}
     return ApprovalSettings(**{name: value for name, value in given.items() if isinstance(value, bool)})

@@ -14,7 +14,6 @@ from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import Document, get_items, get_path, overlay, without
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest, ArmResponse
-from fairwarning.arm.operations import format_instant
 from fairwarning.arm.resource_ids import GROUP_PATH
 from fairwarning.arm.routing import ArmRoute
 from fairwarning.arm.state import ArmState
@@ -57,17 +56,11 @@ def _render(state: ArmState, machine: Machine) -> Document:
 
 
 def _select(state: ArmState, request: ArmRequest, verb: str) -> Selection:
-    machine = TYPE.require(state, request.names)
-    return Selection(resource_ids.machine_id(state, machine), (machine.ref,))
+    return Selection((TYPE.require(state, request.names).ref,))
 
 
 def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
-    group = edit.state.require_group(request.names["group"])
-    defaults: Document = {"location": group["location"], "tags": {}, "properties": {}}
-    created: Document = {"timeCreated": format_instant(edit.state.now)}
-    document = overlay(
-        overlay(defaults, without(body, "resources")), {"name": request.names["name"], "properties": created}
-    )
+    document = render.new_document(edit.state, request.names, without(body, "resources"))
     settings = validation.event_settings(VMS, document)
     _check_interfaces(edit.state, request.names, None, body)
     parent = _parent_set(edit.state, request.names, body)
@@ -212,7 +205,7 @@ def _check_interfaces(state: ArmState, names: Names, before: Document | None, bo
     kept = {str(get_path(interface, "id")).lower() for interface in get_items(before, *_INTERFACES)}
     identifiers = (get_path(interface, "id") for interface in get_items(body, *_INTERFACES))
     new = [name for name in identifiers if isinstance(name, str) and name.lower() not in kept]
-    network.check_interfaces(state, new, resource_id(names["group"], VMS, names["name"]))
+    network.check_interfaces(state, new, TYPE.id(names))
 
 
 def _refuse_own_policy(document: Document) -> None:
