@@ -81,7 +81,7 @@ async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Delete a group: its machines first, with a warning, then all other resources."""
     forced = {kind.strip().lower() for kind in request.query.get("forceDeletionTypes", "").split(",")}
 
-    def fill(edit: Edit) -> str:
+    def fill(edit: Edit) -> ArmResponse:
         group = edit.state.require_group(request.names["group"])
         resource = str(group["id"])
         scopes = edit.state.scopes_in_group(request.names["group"])
@@ -92,11 +92,11 @@ async def delete(context: ArmContext, request: ArmRequest) -> ArmResponse:
         edit.put({resource: {**group, "properties": {"provisioningState": "Deleting"}}})
         if not scopes:
             edit.put(documents_of_deleted(edit.state, resource))
-        return wait_for_deletes(edit, resource, scopes)
+        operation = wait_for_deletes(edit, resource, scopes)
+        location = operations.location_of(edit.state, resource)
+        return operations.accepted_response(context, request, operation, location, "Microsoft.Resources")
 
-    location = operations.location_of(context.state(), group_id(request.names["group"]))
-    operation = await context.change(request.principal, fill)
-    return operations.accepted_response(context, request, operation, location, "Microsoft.Resources")
+    return await context.change(request.principal, fill)
 
 
 def documents_of_deleted(state: ArmState, resource: str) -> dict[str, Document | None]:

@@ -95,10 +95,9 @@ def _operation(request: ArmRequest) -> str:
 
 
 def _given(request: ArmRequest) -> Tags:
-    if request.method == "DELETE":
+    tags = None if request.method == "DELETE" else get_path(request.fields(), "properties", "tags")
+    if tags is None:
         return {}
-    tags = get_path(request.fields(), "properties", "tags")
-    tags = {} if tags is None else tags
     if not isinstance(tags, dict) or not all(isinstance(value, str | None) for value in tags.values()):
         raise invalid("properties.tags", "it must be an object of strings")
     given = {name: str(value or "") for name, value in tags.items()}
