@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -15,7 +14,7 @@ from fairwarning.core.azure.identity import AVAILABILITY_SETS, CLOUD_SERVICES, S
 from fairwarning.core.blueprint import instance_name
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import AmbiguousNameError, UnknownMachineError
-from fairwarning.core.model import Machine, Scope, ScopeKind, VmName, in_group
+from fairwarning.core.model import Machine, Scope, ScopeId, ScopeKind, VmName, in_group
 
 T = TypeVar("T")
 
@@ -80,12 +79,12 @@ def find_scopes(state: ArmState, kind: str, names: Mapping[str, str]) -> tuple[S
     return tuple(scope for scope in scopes if scope.facts.kind in SCOPE_KINDS[kind])
 
 
-def find_machine_name(scope: Scope, name: str) -> VmName | None:
-    """Return the name of a machine in its own spelling, given the name in any case."""
+def machine_in(scope: Scope, name: str) -> Machine | None:
+    """Return a machine of a scope, given its name in any case."""
     if name in scope.machines:
-        return VmName(name)
+        return scope.machines[VmName(name)]
     folded = name.lower()
-    return next((machine for machine in scope.machines if machine.lower() == folded), None)
+    return next((scope.machines[own] for own in scope.machines if own.lower() == folded), None)
 
 
 def find_vm(state: ArmState, names: Mapping[str, str]) -> Machine | None:
@@ -93,15 +92,11 @@ def find_vm(state: ArmState, names: Mapping[str, str]) -> Machine | None:
     group, name = names["group"], names["name"]
     document = state.document(resource_id(group, VMS, name))
     spelling = name if document is None else str(document["name"])
-    scopes = _scopes_with_machine(state, spelling)
-    if not core_group(group):
-        # Machines of the home group may have no document that holds the spelling of the name.
-        scopes = chain(scopes, state.scopes_in_group(group))
-    for scope in scopes:
+    for scope in _scopes_with_machine(state, group, spelling):
         if scope.facts.kind in SCOPE_KINDS[VMS] and scope.facts.group == core_group(group):
-            machine = find_machine_name(scope, spelling)
+            machine = machine_in(scope, spelling)
             if machine is not None:
-                return scope.machines[machine]
+                return machine
     return None
 
 
@@ -114,11 +109,11 @@ def instance_in(scopes: Iterable[Scope], instance: str) -> Machine | None:
     """Return an instance by its id: a number, or the machine's name in a flexible set."""
     for scope in scopes:
         if scope.facts.kind is ScopeKind.FLEXIBLE_SET:
-            name = find_machine_name(scope, instance)
+            machine = machine_in(scope, instance)
         else:
-            name = instance_name(scope.facts, instance)
-        if name is not None and name in scope.machines:
-            return scope.machines[name]
+            machine = scope.machines.get(instance_name(scope.facts, instance))
+        if machine is not None:
+            return machine
     return None
 
 
@@ -171,12 +166,17 @@ def paginate(
     return ArmResponse(body=body)
 
 
-def _scopes_with_machine(state: ArmState, name: str) -> Iterable[Scope]:
-    if "/" in name:
-        return ()
-    try:
-        return (state.scope_of(state.view.machine(name)),)
-    except UnknownMachineError:
-        return ()
-    except AmbiguousNameError as error:
-        return (state.view.scope(scope) for scope in error.scopes)
+def _scopes_with_machine(state: ArmState, group: str, name: str) -> Iterator[Scope]:
+    """Yield the scopes that may have a machine of this name: those of the exact name first."""
+    scopes: tuple[ScopeId, ...] = ()
+    if "/" not in name:
+        try:
+            scopes = (state.view.machine(name).scope,)
+        except UnknownMachineError:
+            pass
+        except AmbiguousNameError as error:
+            scopes = error.scopes
+    yield from map(state.view.scope, scopes)
+    if not core_group(group):
+        # Machines of the home group may have no document that holds the spelling of the name.
+        yield from state.scopes_in_group(group)

@@ -83,8 +83,7 @@ def _roles(document: Json) -> tuple[tuple[str, int], ...]:
 
 def _find_instance(state: ArmState, names: Names) -> Machine | None:
     (scope,) = TYPE.require(state, names)
-    name = resource_ids.find_machine_name(scope, names["instance"])
-    return None if name is None else scope.machines[name]
+    return resource_ids.machine_in(scope, names["instance"])
 
 
 def _each_instance(state: ArmState, request: ArmRequest) -> Iterator[Entry[Machine]]:

@@ -14,7 +14,7 @@ from fairwarning.arm import catalog, resource_ids
 from fairwarning.arm.compute import render
 from fairwarning.arm.compute.resource_type import Entry, Names, ResourceType
 from fairwarning.arm.context import Documents, Edit
-from fairwarning.arm.documents import Document, fill, get_fields, get_items, get_path, overlay
+from fairwarning.arm.documents import Document, fill, get_fields, get_items, get_path, overlay, without
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.operations import format_instant
@@ -61,7 +61,7 @@ def change_with(
     _check_number(get_items(before.disks, "dataDisks"), get_items(after.disks, "dataDisks"))
     kept = {_id(disk).lower() for disk in disks_of(after.disks)}
     detached = {
-        _id(disk): _without_attachment(_existing(state, _id(disk)) or _new_document(state, before, disk))
+        _id(disk): without(_existing(state, _id(disk)) or _new_document(state, before, disk), _ATTACHMENT)
         for disk in disks_of(before.disks)
         if _id(disk).lower() not in kept
     }
@@ -181,12 +181,12 @@ def _without_documents(state: ArmState, scope: Scope, owners: Collection[str]) -
 def show(state: ArmState, document: Document) -> Document:
     """Return the document of a disk as clients read it."""
     machine = _owner(state, document)
-    disk_state = "Unattached"
+    use: Document = {"properties": {"diskState": "Unattached"}}
     if machine is not None:
         is_running = render.power_state(state, machine)[0] != "deallocated"
         disk_state = "Attached" if is_running else "Reserved"
-    owner: Document = {} if machine is None else {"managedBy": resource_ids.machine_id(state, machine)}
-    shown = overlay(_without_attachment(document), {**owner, "properties": {"diskState": disk_state}})
+        use = {"managedBy": resource_ids.machine_id(state, machine), "properties": {"diskState": disk_state}}
+    shown = overlay(without(document, _ATTACHMENT), use)
     return fill(fill(shown, _derived(shown)), catalog.DEFAULTS[_TYPE])
 
 
@@ -316,10 +316,6 @@ def _owner(state: ArmState, document: Document) -> Machine | None:
     machine = resource_ids.find_machine(state, get_path(attachment, "machine"))
     is_owner = machine is not None and machine.vm_id == get_path(attachment, "vmId")
     return machine if is_owner else None
-
-
-def _without_attachment(document: Document) -> Document:
-    return {name: value for name, value in document.items() if name != _ATTACHMENT}
 
 
 TYPE = ResourceType[Document](

@@ -79,7 +79,8 @@ def _ids(state: ArmState, scope: Scope) -> Iterator[str]:
 
 
 def _summary(state: ArmState, resource: str) -> Document:
-    summary = {**identity_members(resource), "location": location_of(state, resource), "tags": {}}
+    group, _, _ = resource.partition("/providers/")
+    summary = {**identity_members(resource), "location": location_of(state, group), "tags": {}}
     return summary | _summarized(state.document(resource) or {})
 
 
