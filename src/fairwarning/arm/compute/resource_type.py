@@ -188,7 +188,34 @@ class ResourceType(Generic[T]):
             self.require(context.state(), request.names)
         elif self.create is not None:
             context.state().require_active_group(request.names["group"])
-        return await self._change(context, request, validation.read_body(self.kind, request))
+        body = validation.read_body(self.kind, request)
+        text = get_path(request.body, *self.user_data) if self.user_data else None
+        key = await user_data.read_key(context) if text else b""
+
+        def fill(edit: Edit) -> tuple[int, str | None]:
+            request.check_deployment(edit.state)
+            resource = self.find(edit.state, request.names)
+            if self.has_etag and (request.if_match or request.if_none_match):
+                preconditions.check(request, self.find_document(edit.state, request))
+            if resource is None and self.create is not None and request.method == "PUT":
+                edit.state.require_active_group(request.names["group"])
+                self.create(edit, request, body)
+                if self.user_data:
+                    edit.put(user_data.documents(edit.state, key, self.id(request.names), str(text or "")))
+                return self.created_status, self._over_at_once(edit, request)
+            resource = self.require(edit.state, request.names)
+            if text is not None:
+                identifier = str(self.render(edit.state, resource)["id"])
+                edit.put(user_data.documents(edit.state, key, identifier, str(text)))
+            operation = self.change(edit, request, resource, body)
+            return 200, operation or self._over_at_once(edit, request)
+
+        status, operation = await context.change(request.principal, fill)
+        response = ArmResponse(status=status, body=self._render(context.state(), request))
+        if operation is not None:
+            state = "Creating" if status == 201 else "Updating"
+            response = operations.created_response(context, request, operation, response, state)
+        return _with_etag(response)
 
     async def put_at_path(self, context: ArmContext, request: ArmRequest) -> ArmResponse:
         """Create or change the resource at the path of a request that no route has matched."""
@@ -225,36 +252,6 @@ class ResourceType(Generic[T]):
             return operations.accepted_response(context, request, operation, location)
 
         return await context.change(request.principal, fill)
-
-    async def _change(self, context: ArmContext, request: ArmRequest, body: Document) -> ArmResponse:
-        text = get_path(request.body, *self.user_data) if self.user_data else None
-        key = await user_data.read_key(context) if text else b""
-
-        def fill(edit: Edit) -> tuple[int, str | None]:
-            request.check_deployment(edit.state)
-            resource = self.find(edit.state, request.names)
-            if self.has_etag and (request.if_match or request.if_none_match):
-                document = None if resource is None else self.render(edit.state, resource)
-                preconditions.check(request, document)
-            if resource is None and self.create is not None and request.method == "PUT":
-                edit.state.require_active_group(request.names["group"])
-                self.create(edit, request, body)
-                if self.user_data:
-                    edit.put(user_data.documents(edit.state, key, self.id(request.names), str(text or "")))
-                return self.created_status, self._over_at_once(edit, request)
-            resource = self.require(edit.state, request.names)
-            if text is not None:
-                identifier = str(self.render(edit.state, resource)["id"])
-                edit.put(user_data.documents(edit.state, key, identifier, str(text)))
-            operation = self.change(edit, request, resource, body)
-            return 200, operation or self._over_at_once(edit, request)
-
-        status, operation = await context.change(request.principal, fill)
-        response = ArmResponse(status=status, body=self._render(context.state(), request))
-        if operation is not None:
-            state = "Creating" if status == 201 else "Updating"
-            response = operations.created_response(context, request, operation, response, state)
-        return _with_etag(response)
 
     def _over_at_once(self, edit: Edit, request: ArmRequest) -> str | None:
         """Return the operation of a change that is over; a deployment does not poll its own changes."""
