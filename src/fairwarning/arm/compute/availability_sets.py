@@ -1,5 +1,6 @@
 """Availability sets: created empty, filled by the machines that refer to them; all requests end at once."""
 
+from dataclasses import replace
 from functools import partial
 
 from fairwarning.arm import catalog, resource_ids
@@ -9,24 +10,20 @@ from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, overlay
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest
-from fairwarning.arm.state import core_group
 from fairwarning.core.azure.identity import AVAILABILITY_SETS
-from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import ScopeKind
 
 _IMMUTABLE = ("platformUpdateDomainCount", "platformFaultDomainCount")
 
 
 def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
+    settings = validation.event_settings(AVAILABILITY_SETS, body)
     edit.draft.create_set(
-        Blueprint(
-            name=request.names["name"],
-            group=core_group(request.names["group"]),
-            kind=ScopeKind.AVAILABILITY_SET,
+        replace(
+            settings.blueprint(ScopeKind.AVAILABILITY_SET, request.names),
             count=0,
             update_domains=validation.get_count(body, "properties", "platformUpdateDomainCount"),
             fault_domains=validation.get_count(body, "properties", "platformFaultDomainCount"),
-            approvals=validation.event_settings(AVAILABILITY_SETS, body).approvals,
         )
     )
     edit.put({TYPE.id(request.names): {"sku": {"name": "Classic"}, **body, "name": request.names["name"]}})

@@ -121,7 +121,7 @@ def with_data_disks(state: ArmState, before: Sequence[Json], body: Document) -> 
         identifier = str(get_path(item, "diskId"))
         names = resource_ids.parse_reference({"id": identifier}, DISKS, "dataDisksToAttach") or {}
         disk = TYPE.require(state, names)
-        given = {name: value for name, value in get_fields(item).items() if name.lower() != "diskid"}
+        given = without(get_fields(item), "diskId")
         size = get_path(disk, "properties", "diskSizeGB")
         own: Document = {"createOption": "Attach", "managedDisk": {"id": disk["id"]}, "diskSizeGB": size}
         after.append({"lun": next(lun for lun in count() if lun not in taken), **given, **own})

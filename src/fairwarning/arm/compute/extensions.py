@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from fairwarning.arm import resource_ids
 from fairwarning.arm.compute import scalesets
-from fairwarning.arm.compute.resource_type import Names, ResourceType, Scopes
+from fairwarning.arm.compute.resource_type import Names, ResourceType
 from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, get_items, get_path, overlay
 from fairwarning.arm.errors import AzureError
@@ -16,13 +16,13 @@ from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import SCALE_SETS, VMS
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import Machine
+from fairwarning.core.model import Machine, Scope
 
 _EXTENSIONS = "extensions"
 _MODEL = ("properties", "virtualMachineProfile", "extensionProfile", _EXTENSIONS)
-_OF_MACHINE, _OF_SET, _OF_INSTANCE = (
-    f"{kind}/{_EXTENSIONS}" for kind in (VMS, SCALE_SETS, f"{SCALE_SETS}/{VMS}")
-)
+#: The types of extensions.
+_OF_MACHINE, _OF_INSTANCE = f"{VMS}/{_EXTENSIONS}", f"{SCALE_SETS}/{VMS}/{_EXTENSIONS}"
+_OF_SET = f"{SCALE_SETS}/{_EXTENSIONS}"
 
 #: Extensions as clients read them, by their names in lower case.
 Extensions = Mapping[str, Document]
@@ -36,19 +36,19 @@ def with_extensions(state: ArmState, machine: Machine, document: Document) -> Do
 
 def _of_machine(state: ArmState, machine: Machine, kind: str) -> Extensions:
     owner, scope = resource_ids.machine_id(state, machine), state.scope_of(machine)
-    inherited = _items(state, (scope,)) if scope.facts.kind.scales else []
+    inherited = _items(state, scope) if scope.facts.kind.scales else []
     own = (document for _, document in state.documents(f"{owner}/{_EXTENSIONS}/"))
     return _rendered((*inherited, *own), owner, kind)
 
 
 def _of_set(state: ArmState, names: Names) -> Extensions:
     scopes = scalesets.TYPE.require(state, names, _no_parent)
-    return _rendered(_items(state, scopes), resource_ids.set_id(state, scopes[0]), _OF_SET)
+    return _rendered(_items(state, scopes[0]), resource_ids.set_id(state, scopes[0]), _OF_SET)
 
 
-def _items(state: ArmState, scopes: Scopes) -> list[Json]:
+def _items(state: ArmState, scope: Scope) -> list[Json]:
     """Return the extensions in the model of a set."""
-    return get_items(state.document(resource_ids.set_id(state, scopes[0])), *_MODEL)
+    return get_items(state.document(resource_ids.set_id(state, scope)), *_MODEL)
 
 
 def _rendered(items: Iterable[Json], owner: str, kind: str) -> Extensions:
@@ -103,7 +103,7 @@ def _put_in_set(edit: Edit, request: ArmRequest, extension: Document | None) -> 
     """Put an extension into the model of a set in place of that of its name; None removes it."""
     scopes = scalesets.TYPE.require(edit.state, request.names, _no_parent)
     name = request.names["extension"].lower()
-    others = [item for item in _items(edit.state, scopes) if str(get_path(item, "name")).lower() != name]
+    others = [item for item in _items(edit.state, scopes[0]) if str(get_path(item, "name")).lower() != name]
     items: list[Json] = others if extension is None else [*others, extension]
     profile: Document = {"extensionProfile": {_EXTENSIONS: items}}
     scalesets.TYPE.change(edit, request, scopes, {"properties": {"virtualMachineProfile": profile}})
@@ -148,10 +148,9 @@ def _machine_type(
         return _of_machine(state, require(state, names), kind)
 
     def create(edit: Edit, request: ArmRequest, body: Document) -> None:
-        machine, name = require(edit.state, request.names), request.names["extension"]
-        location = edit.state.identify(machine).location
-        document = overlay(overlay({"location": location}, body), {"name": name})
-        edit.put({f"{resource_ids.machine_id(edit.state, machine)}/{_EXTENSIONS}/{name}": document})
+        name, facts = request.names["extension"], edit.state.identify(require(edit.state, request.names))
+        document = overlay(overlay({"location": facts.location}, body), {"name": name})
+        edit.put({f"{facts.resource_id}/{_EXTENSIONS}/{name}": document})
 
     return _type(kind, read, create, _change, _delete)
 

@@ -11,7 +11,7 @@ from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.compute.resource_type import ResourceType, Scopes, each_set, find_set
 from fairwarning.arm.compute.validation import EventSettings
 from fairwarning.arm.context import Edit
-from fairwarning.arm.documents import Document, get_fields, get_path, overlay
+from fairwarning.arm.documents import Document, get_fields, get_path, overlay, without
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.operations import format_instant
@@ -23,9 +23,6 @@ from fairwarning.core.document.render import Json
 from fairwarning.core.model import MachineRef, ScopeKind
 from fairwarning.core.scaleset import remaining, scale_in, scale_out
 
-_SELF_UPGRADING = ("Automatic", "Rolling")
-#: Members of a ``virtualMachineProfile`` that instances are not created from, in lower case.
-_NOT_OF_MODEL = frozenset({"scheduledeventsprofile", "timecreated"})
 #: The members that cannot be changed, and their defaults; so is the number of fault domains.
 _IMMUTABLE: Mapping[tuple[str, ...], Json] = {
     ("properties", "orchestrationMode"): "Uniform",
@@ -151,20 +148,19 @@ def _fault_domains(document: Document, kind: ScopeKind) -> int | None:
 
 
 def _upgrades_itself(document: Document) -> bool:
-    return get_path(document, "properties", "upgradePolicy", "mode") in _SELF_UPGRADING
+    return get_path(document, "properties", "upgradePolicy", "mode") in ("Automatic", "Rolling")
 
 
 def _model(document: Document) -> tuple[Json, Json]:
-    """Return the part of a set that its instances are created from, without the notices."""
+    """Return the part of a set that its instances are created from, without the notices and the time."""
     profile = get_fields(document, "properties", "virtualMachineProfile")
-    model = {name: value for name, value in profile.items() if name.lower() not in _NOT_OF_MODEL}
+    model = without(without(profile, "scheduledEventsProfile"), "timeCreated")
     return model, get_path(document, "sku", "name")
 
 
 def _storable(document: Document) -> Document:
     """Return the document of a set as it is stored; the core holds the capacity."""
-    sku = get_fields(document, "sku").items()
-    size = {name: value for name, value in sku if name.lower() != "capacity"}
+    size = without(get_fields(document, "sku"), "capacity")
     return render.storable({**document, "sku": size}, "properties", "virtualMachineProfile")
 
 

@@ -104,7 +104,10 @@ def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -
     after = overlay(before, without(body, "resources"))
     _check_interfaces(edit.state, request.names, before, body)
     settings = validation.event_settings(VMS, after)
-    _refuse_changes(before, body)
+    for path in _IMMUTABLE:
+        asked = get_path(body, *path)
+        if asked is not None and asked != get_path(before, *path):
+            raise validation.immutable_property(".".join(path).removeprefix("properties."))
     _check_same_set(edit.state, request, scope, body)
     if settings.spot != machine.spot or (settings.spot and settings.eviction is not machine.eviction):
         raise validation.immutable_property("priority")
@@ -117,13 +120,6 @@ def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -
     if _set_model(edit, scope, machine.model, settings):
         edit.draft.upgrade((machine.ref,))
     edit.put(disks.change_with(edit.state, machine, scope.facts, render.storable(after, "properties")))
-
-
-def _refuse_changes(before: Document, body: Document) -> None:
-    for path in _IMMUTABLE:
-        asked = get_path(body, *path)
-        if asked is not None and asked != get_path(before, *path):
-            raise validation.immutable_property(".".join(path).removeprefix("properties."))
 
 
 def _set_model(edit: Edit, scope: Scope, model: MachineModel, settings: EventSettings) -> bool:
