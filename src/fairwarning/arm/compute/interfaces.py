@@ -26,8 +26,7 @@ async def list_of_set(context: ArmContext, request: ArmRequest) -> ArmResponse:
     state = context.state()
     scopes = _require_set(state, request.names)
     machines = (machine for scope in scopes for machine in scope.machines.values())
-    interfaces = _interfaces(state, scopes, machines)
-    return resource_ids.paginate(request, ((str(item["id"]), item) for item in interfaces), dict)
+    return resource_ids.paginate(request, _interfaces(state, scopes, machines), lambda find: find())
 
 
 def _each(state: ArmState, request: ArmRequest) -> Iterator[Entry[Document]]:
@@ -35,20 +34,20 @@ def _each(state: ArmState, request: ArmRequest) -> Iterator[Entry[Document]]:
     machine = resource_ids.instance_in(scopes, request.names["instance"])
     if machine is None:
         raise _missing(instances.TYPE.path, request.names)
-    for interface in _interfaces(state, scopes, [machine]):
-        yield str(interface["id"]), interface.copy
+    return _interfaces(state, scopes, [machine])
 
 
 def _find(state: ArmState, names: Names) -> Document | None:
     scopes = _require_set(state, names)
     machine = resource_ids.instance_in(scopes, names["instance"])
-    for interface in _interfaces(state, scopes, [] if machine is None else [machine]):
+    for _, find in _interfaces(state, scopes, [] if machine is None else [machine]):
+        interface = find()
         if str(interface["name"]).lower() == names["interface"].lower():
             return interface
     raise _missing(TYPE.path, names)
 
 
-def _interfaces(state: ArmState, scopes: Scopes, machines: Iterable[Machine]) -> Iterator[Document]:
+def _interfaces(state: ArmState, scopes: Scopes, machines: Iterable[Machine]) -> Iterator[Entry[Document]]:
     """Yield the interfaces of instances of a set; those of a flexible set are resources of their own."""
     if scopes[0].facts.kind is ScopeKind.FLEXIBLE_SET:
         return
@@ -57,12 +56,12 @@ def _interfaces(state: ArmState, scopes: Scopes, machines: Iterable[Machine]) ->
     for machine in machines:
         owner = resource_ids.machine_id(state, machine)
         for number, model in enumerate(models):
-            yield _interface(owner, machine, number, model)
+            identifier = f"{owner}/{_INTERFACES}/{get_path(model, 'name')}"
+            yield identifier, partial(_interface, identifier, owner, machine, number, model)
 
 
-def _interface(owner: str, machine: Machine, number: int, model: Json) -> Document:
-    name = str(get_path(model, "name"))
-    identifier, mac = f"{owner}/{_INTERFACES}/{name}", derived_interface(machine, number).mac
+def _interface(identifier: str, owner: str, machine: Machine, number: int, model: Json) -> Document:
+    mac = derived_interface(machine, number).mac
     properties: Document = {
         "provisioningState": "Succeeded",
         "resourceGuid": derive_id("interface", identifier.lower()).lower(),
@@ -76,7 +75,7 @@ def _interface(owner: str, machine: Machine, number: int, model: Json) -> Docume
             for index, item in enumerate(get_items(model, "properties", "ipConfigurations"))
         ],
     }
-    return {"name": name, "id": identifier, "properties": properties}
+    return {"name": str(get_path(model, "name")), "id": identifier, "properties": properties}
 
 
 def _ip_configuration(interface: str, machine: Machine, number: int, model: Json) -> Json:

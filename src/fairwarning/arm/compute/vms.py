@@ -32,7 +32,7 @@ _SETS = {"availabilitySet": AVAILABILITY_SETS, "virtualMachineScaleSet": SCALE_S
 def _each(state: ArmState, request: ArmRequest) -> Iterator[Entry[Machine]]:
     chosen_set = _filter(request)
     for scope in resource_ids.select_scopes(state, request, VMS):
-        if chosen_set not in (None, resource_ids.set_id(state, scope).lower()):
+        if chosen_set is not None and resource_ids.set_id(state, scope).lower() != chosen_set:
             continue
         folder = resource_id(resource_ids.group_name(state, scope), VMS, "")
         for name in scope.machines:
