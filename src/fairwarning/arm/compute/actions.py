@@ -141,6 +141,7 @@ def wait_for_deletes(edit: Edit, resource: str, scopes: Iterable[Scope]) -> str:
 
 
 def _pending_deletes(state: ArmState, refs: Iterable[MachineRef]) -> dict[MachineRef, EventId]:
+    """Return the pending deletes, by machine."""
     machines = set(refs)
     return {
         MachineRef(scope.id, name): event.id

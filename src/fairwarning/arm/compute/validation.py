@@ -146,9 +146,8 @@ def read_body(kind: str, request: ArmRequest) -> Document:
         if value is not None and not check(value):
             raise invalid(".".join(path), problem)
     _check_sizes(kind, body)
-    document = without_secrets(body)
     # Clients put back what they have read, instance view included.
-    return without(document, "properties", "instanceView") if isinstance(document, dict) else {}
+    return without(get_fields(without_secrets(body)), "properties", "instanceView")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,16 +115,12 @@ def _predicate(clause: re.Match[str]) -> Predicate:
     return lambda document: (expected in values(document)) is is_equal
 
 
-def _group(document: Document) -> str:
-    return str(document["id"]).lower().split("/")[4]
-
-
 def _member(name: str) -> Callable[[Document], list[str]]:
     return lambda document: [str(document.get(name, "")).lower()]
 
 
 _FILTERS: Mapping[str, Callable[[Document], list[str]]] = {
-    "resourcegroup": lambda document: [_group(document)],
+    "resourcegroup": lambda document: [str(document["id"]).lower().split("/")[4]],
     "resourcetype": _member("type"),
     "name": _member("name"),
     "location": _member("location"),
