@@ -4,7 +4,7 @@ Extensions of a machine or an instance are documents below it. Those of a scale 
 its instances have them, too.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
 from fairwarning.arm import resource_ids
 from fairwarning.arm.compute import scalesets
@@ -24,26 +24,25 @@ _MODEL = ("properties", "virtualMachineProfile", "extensionProfile", _EXTENSIONS
 _OF_MACHINE, _OF_INSTANCE = f"{VMS}/{_EXTENSIONS}", f"{SCALE_SETS}/{VMS}/{_EXTENSIONS}"
 _OF_SET = f"{SCALE_SETS}/{_EXTENSIONS}"
 
-#: Extensions as clients read them, by their names in lower case.
-Extensions = Mapping[str, Document]
-
 
 def with_extensions(state: ArmState, machine: Machine, document: Document) -> Document:
     """Return the document of a virtual machine with its extensions among its resources."""
     installed = _of_machine(state, machine, _OF_MACHINE)
-    return {**document, "resources": [*installed.values()]} if installed else document
+    return {**document, "resources": [*installed]} if installed else document
 
 
-def _of_machine(state: ArmState, machine: Machine, kind: str) -> Extensions:
+def _of_machine(state: ArmState, machine: Machine, kind: str) -> list[Document]:
     owner, scope = resource_ids.machine_id(state, machine), state.scope_of(machine)
     inherited = _items(state, scope) if scope.facts.kind.scales else []
     own = (document for _, document in state.documents(f"{owner}/{_EXTENSIONS}/"))
-    return _rendered((*inherited, *own), owner, kind)
+    items = {_name(item): item for item in (*inherited, *own)}
+    return [_rendered(item, owner, kind) for item in items.values()]
 
 
-def _of_set(state: ArmState, names: Names) -> Extensions:
-    scopes = scalesets.TYPE.require(state, names, _no_parent)
-    return _rendered(_items(state, scopes[0]), resource_ids.set_id(state, scopes[0]), _OF_SET)
+def _of_set(state: ArmState, names: Names) -> list[Document]:
+    scope, *_ = scalesets.TYPE.require(state, names, _no_parent)
+    owner = resource_ids.set_id(state, scope)
+    return [_rendered(item, owner, _OF_SET) for item in _items(state, scope)]
 
 
 def _items(state: ArmState, scope: Scope) -> list[Json]:
@@ -51,20 +50,16 @@ def _items(state: ArmState, scope: Scope) -> list[Json]:
     return get_items(state.document(resource_ids.set_id(state, scope)), *_MODEL)
 
 
-def _rendered(items: Iterable[Json], owner: str, kind: str) -> Extensions:
-    documents: dict[str, Document] = {}
-    for item in items:
-        name = str(get_path(item, "name"))
-        documents[name.lower()] = overlay(
-            item,
-            {
-                "id": f"{owner}/{_EXTENSIONS}/{name}",
-                "name": name,
-                "type": f"Microsoft.Compute/{kind}",
-                "properties": {"provisioningState": "Succeeded"},
-            },
-        )
-    return documents
+def _name(extension: Json) -> str:
+    """Return the name of an extension in lower case."""
+    return str(get_path(extension, "name")).lower()
+
+
+def _rendered(item: Json, owner: str, kind: str) -> Document:
+    name = str(get_path(item, "name"))
+    identifier, type_name = f"{owner}/{_EXTENSIONS}/{name}", f"Microsoft.Compute/{kind}"
+    state: Document = {"provisioningState": "Succeeded"}
+    return overlay(item, {"id": identifier, "name": name, "type": type_name, "properties": state})
 
 
 def _no_parent(names: Names) -> AzureError:
@@ -103,7 +98,7 @@ def _put_in_set(edit: Edit, request: ArmRequest, extension: Document | None) -> 
     """Put an extension into the model of a set in place of that of its name; None removes it."""
     scopes = scalesets.TYPE.require(edit.state, request.names, _no_parent)
     name = request.names["extension"].lower()
-    others = [item for item in _items(edit.state, scopes[0]) if str(get_path(item, "name")).lower() != name]
+    others = [item for item in _items(edit.state, scopes[0]) if _name(item) != name]
     items: list[Json] = others if extension is None else [*others, extension]
     profile: Document = {"extensionProfile": {_EXTENSIONS: items}}
     scalesets.TYPE.change(edit, request, scopes, {"properties": {"virtualMachineProfile": profile}})
@@ -111,19 +106,22 @@ def _put_in_set(edit: Edit, request: ArmRequest, extension: Document | None) -> 
 
 def _type(
     kind: str,
-    read: Callable[[ArmState, Names], Extensions],
+    read: Callable[[ArmState, Names], list[Document]],
     create: Callable[[Edit, ArmRequest, Document], None],
     change: Callable[[Edit, ArmRequest, Document, Document], None],
     delete: Callable[[Edit, ArmRequest, Document], None],
 ) -> ResourceType[Document]:
     """Return a type of extensions; ``read`` returns those of a resource."""
+
+    def find(state: ArmState, names: Names) -> Document | None:
+        wanted = names["extension"].lower()
+        return next((item for item in read(state, names) if _name(item) == wanted), None)
+
     return ResourceType[Document](
         kind=kind,
         names=("name", "instance", "extension") if kind == _OF_INSTANCE else ("name", "extension"),
-        find=lambda state, names: read(state, names).get(names["extension"].lower()),
-        each=lambda state, request: (
-            (name, extension.copy) for name, extension in read(state, request.names).items()
-        ),
+        find=find,
+        each=lambda state, request: ((_name(item), item.copy) for item in read(state, request.names)),
         render=lambda state, extension: extension,
         create=create,
         change=change,
@@ -144,7 +142,7 @@ def _machine_type(
             raise _no_parent(names)
         return machine
 
-    def read(state: ArmState, names: Names) -> Extensions:
+    def read(state: ArmState, names: Names) -> list[Document]:
         return _of_machine(state, require(state, names), kind)
 
     def create(edit: Edit, request: ArmRequest, body: Document) -> None:
