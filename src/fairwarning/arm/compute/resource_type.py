@@ -94,7 +94,7 @@ class ResourceType(Generic[T]):
     def require(
         self, state: ArmState, names: Names, missing: Callable[[Names], AzureError] | None = None
     ) -> T:
-        """Return a resource; ``missing`` returns the error for a missing one, if it is a special one.
+        """Return a resource; ``missing`` makes the error if there is none, unless it is the usual one.
 
         Raises:
             AzureError: the resource or its group does not exist.
