@@ -139,6 +139,20 @@ def test_a_disk_says_which_machine_has_it() -> None:
     assert azure.names(EVERYWHERE) == ["root"]
 
 
+@pytest.mark.parametrize("member", ["attachment", "Attachment"])
+def test_a_client_cannot_say_which_machine_has_a_disk(member: str) -> None:
+    azure = compute()
+    azure.put(DB, machine({"name": "root"}))
+    vm_id = at(azure.get(DB), "properties", "vmId")
+    lie: Json = {"machine": f"{ROOT}/providers/{DB}", "vmId": vm_id, "deleteOption": "Delete"}
+
+    azure.put(f"{DISK}/free", {"location": "westeurope", member: lie})
+    azure.patch(f"{DISK}/root", {member: {"machine": "", "deleteOption": "Delete"}})
+
+    states = [at(azure.get(f"{DISK}/{name}"), "properties", "diskState") for name in ("free", "root")]
+    assert states == ["Unattached", "Attached"]
+
+
 def test_a_disk_that_was_not_to_be_deleted_outlives_its_machine() -> None:
     azure = compute()
     azure.put(

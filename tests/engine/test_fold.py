@@ -1,5 +1,6 @@
 """A state in the making: what a batch has changed so far is found by its new names, and by no old one."""
 
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from hypothesis import given
@@ -28,7 +29,7 @@ from tests.fleet_harness import NOON
 
 SCOPES = [ScopeId("a"), ScopeId("b"), ScopeId("c")]
 NAMES = ["x", "y"]
-KEYS = {
+KEYS: Mapping[IndexedBy, Sequence[str]] = {
     IndexedBy.MACHINE: NAMES,
     IndexedBy.HOST: [f"rack-{name}" for name in NAMES],
     IndexedBy.SET: SCOPES,

@@ -7,7 +7,7 @@ from functools import partial
 from fairwarning.arm import resource_ids
 from fairwarning.arm.compute import actions, render, validation
 from fairwarning.arm.compute.actions import Selection
-from fairwarning.arm.compute.resource_type import Entry, Names, ResourceType, Scopes, each_set, find_set
+from fairwarning.arm.compute.resource_type import Listed, Names, ResourceType, Scopes, each_set, find_set
 from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, get_items, get_path, overlay
 from fairwarning.arm.errors import invalid
@@ -86,7 +86,7 @@ def _find_instance(state: ArmState, names: Names) -> Machine | None:
     return resource_ids.machine_in(scope, names["instance"])
 
 
-def _each_instance(state: ArmState, request: ArmRequest) -> Iterator[Entry[Machine]]:
+def _each_instance(state: ArmState, request: ArmRequest) -> Iterator[Listed[Machine]]:
     machines = TYPE.require(state, request.names)[0].machines
     return ((name.lower(), partial(machines.__getitem__, name)) for name in machines)
 

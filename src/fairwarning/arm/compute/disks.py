@@ -12,7 +12,7 @@ from itertools import count
 
 from fairwarning.arm import catalog, resource_ids
 from fairwarning.arm.compute import render
-from fairwarning.arm.compute.resource_type import Entry, Names, ResourceType
+from fairwarning.arm.compute.resource_type import Listed, Names, ResourceType
 from fairwarning.arm.context import Documents, Edit
 from fairwarning.arm.documents import Document, fill, get_fields, get_items, get_path, overlay, without
 from fairwarning.arm.errors import AzureError, invalid
@@ -145,7 +145,7 @@ def documents_after(state: ArmState, machine: Document) -> Documents:
     return {disk: None for disk in disks if state.document(disk) and _existing(state, disk) is None}
 
 
-def all_disks(state: ArmState, group: str | None, kinds: Collection[ScopeKind]) -> Iterator[Entry[Document]]:
+def all_disks(state: ArmState, group: str | None, kinds: Collection[ScopeKind]) -> Iterator[Listed[Document]]:
     """Yield the disks of a group, or of all groups; ``kinds`` are those of the scopes of their machines."""
     prefix = group_id("" if group is None else f"{group}/")
     folder = f"/providers/microsoft.compute/{DISKS}/"
@@ -159,7 +159,7 @@ def all_disks(state: ArmState, group: str | None, kinds: Collection[ScopeKind]) 
             yield from _without_documents(state, scope, owners)
 
 
-def _without_documents(state: ArmState, scope: Scope, owners: Collection[str]) -> Iterator[Entry[Document]]:
+def _without_documents(state: ArmState, scope: Scope, owners: Collection[str]) -> Iterator[Listed[Document]]:
     """Yield the disks of a scope that have no documents; ``owners`` are machines some of whose disks do.
 
     A disk is rendered only if its page needs it. So the disks of a machine that no document describes are
@@ -209,7 +209,7 @@ def _find(state: ArmState, names: Names) -> Document | None:
     return next((disk for disk in disks if str(disk["id"]).lower() == identifier.lower()), None)
 
 
-def _each(state: ArmState, request: ArmRequest) -> Iterator[Entry[Document]]:
+def _each(state: ArmState, request: ArmRequest) -> Iterator[Listed[Document]]:
     group = request.names.get("group")
     if group is not None:
         state.require_group(group)
@@ -220,12 +220,13 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
     group = edit.state.require_group(request.names["group"])
     identifier = resource_id(str(group["name"]), DISKS, request.names["name"])
     defaults: Document = {"location": group["location"], "sku": {"name": "Standard_LRS"}}
-    edit.put({identifier: overlay(overlay(defaults, body), _identity(edit.state, identifier))})
+    given = without(body, _ATTACHMENT)
+    edit.put({identifier: overlay(overlay(defaults, given), _identity(edit.state, identifier))})
 
 
 def _change(edit: Edit, request: ArmRequest, disk: Document, body: Document) -> None:
     own = {name: disk[name] for name in ("id", "name", "type")}
-    edit.put({str(disk["id"]): overlay(overlay(disk, body), own)})
+    edit.put({str(disk["id"]): overlay(overlay(disk, without(body, _ATTACHMENT)), own)})
 
 
 def _delete(edit: Edit, request: ArmRequest, disk: Document) -> None:

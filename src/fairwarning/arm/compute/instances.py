@@ -6,7 +6,7 @@ from functools import partial
 from fairwarning.arm import resource_ids
 from fairwarning.arm.compute import actions, disks, render, scalesets
 from fairwarning.arm.compute.actions import Selection
-from fairwarning.arm.compute.resource_type import Entry, Likeness, Names, ResourceType
+from fairwarning.arm.compute.resource_type import Likeness, Listed, Names, ResourceType
 from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, get_path, overlay
 from fairwarning.arm.errors import invalid
@@ -21,7 +21,7 @@ def _find(state: ArmState, names: Names) -> Machine | None:
     return resource_ids.instance_in(scalesets.TYPE.require(state, names), names["instance"])
 
 
-def _each(state: ArmState, request: ArmRequest) -> Iterator[Entry[Machine]]:
+def _each(state: ArmState, request: ArmRequest) -> Iterator[Listed[Machine]]:
     for scope in scalesets.TYPE.require(state, request.names):
         is_flexible = scope.facts.kind is ScopeKind.FLEXIBLE_SET
         for name in scope.machines:

@@ -5,7 +5,7 @@ from functools import partial
 
 from fairwarning.arm import catalog, resource_ids
 from fairwarning.arm.compute import instances, scalesets
-from fairwarning.arm.compute.resource_type import Entry, Names, ResourceType, Scopes
+from fairwarning.arm.compute.resource_type import Listed, Names, ResourceType, Scopes
 from fairwarning.arm.context import ArmContext
 from fairwarning.arm.documents import Document, fill, get_fields, get_items, get_path
 from fairwarning.arm.errors import AzureError
@@ -29,7 +29,7 @@ async def list_of_set(context: ArmContext, request: ArmRequest) -> ArmResponse:
     return resource_ids.paginate(request, _interfaces(state, scopes, machines), lambda find: find())
 
 
-def _each(state: ArmState, request: ArmRequest) -> Iterator[Entry[Document]]:
+def _each(state: ArmState, request: ArmRequest) -> Iterator[Listed[Document]]:
     scopes = _require_set(state, request.names)
     machine = resource_ids.instance_in(scopes, request.names["instance"])
     if machine is None:
@@ -47,7 +47,7 @@ def _find(state: ArmState, names: Names) -> Document | None:
     raise _missing(TYPE.path, names)
 
 
-def _interfaces(state: ArmState, scopes: Scopes, machines: Iterable[Machine]) -> Iterator[Entry[Document]]:
+def _interfaces(state: ArmState, scopes: Scopes, machines: Iterable[Machine]) -> Iterator[Listed[Document]]:
     """Yield the interfaces of instances of a set; those of a flexible set are resources of their own."""
     if scopes[0].facts.kind is ScopeKind.FLEXIBLE_SET:
         return

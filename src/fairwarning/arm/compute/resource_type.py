@@ -30,7 +30,7 @@ Names = Mapping[str, str]
 Scopes = tuple[Scope, ...]
 T = TypeVar("T")
 #: A resource in a list: a key to sort by, and a function that finds the resource.
-Entry = tuple[str, Callable[[], T]]
+Listed = tuple[str, Callable[[], T]]
 
 
 def _cannot(*arguments: object) -> NoReturn:
@@ -54,7 +54,7 @@ class ResourceType(Generic[T]):
     #: Returns a resource; None if there is none. Raises if the resource that it is a part of is missing.
     find: Callable[[ArmState, Names], T | None]
     #: Returns the resources of a list.
-    each: Callable[[ArmState, ArmRequest], Iterable[Entry[T]]]
+    each: Callable[[ArmState, ArmRequest], Iterable[Listed[T]]]
     render: Callable[[ArmState, T], Document]
     #: Creates a resource; without it, PUT changes existing resources only.
     create: Callable[[Edit, ArmRequest, Document], None] | None = None
@@ -276,7 +276,7 @@ def find_set(kind: str, state: ArmState, names: Names) -> Scopes | None:
     return resource_ids.find_scopes(state, kind, names) or None
 
 
-def each_set(kind: str, state: ArmState, request: ArmRequest) -> Iterable[Entry[Scopes]]:
+def each_set(kind: str, state: ArmState, request: ArmRequest) -> Iterable[Listed[Scopes]]:
     """Return the sets of a type, of a group or of all groups."""
     sets: dict[str, Scopes] = {}
     for scope in resource_ids.select_scopes(state, request, kind):

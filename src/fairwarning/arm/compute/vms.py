@@ -8,7 +8,7 @@ from functools import partial
 from fairwarning.arm import catalog, network, resource_ids
 from fairwarning.arm.compute import actions, disks, extensions, render, validation
 from fairwarning.arm.compute.actions import Selection
-from fairwarning.arm.compute.resource_type import Entry, Names, ResourceType, Scopes
+from fairwarning.arm.compute.resource_type import Listed, Names, ResourceType, Scopes
 from fairwarning.arm.compute.validation import EventSettings
 from fairwarning.arm.context import ArmContext, Edit
 from fairwarning.arm.documents import Document, get_items, get_path, overlay, without
@@ -29,7 +29,7 @@ _INTERFACES = ("properties", "networkProfile", "networkInterfaces")
 _SETS = {"availabilitySet": AVAILABILITY_SETS, "virtualMachineScaleSet": SCALE_SETS}
 
 
-def _each(state: ArmState, request: ArmRequest) -> Iterator[Entry[Machine]]:
+def _each(state: ArmState, request: ArmRequest) -> Iterator[Listed[Machine]]:
     chosen_set = _filter(request)
     for scope in resource_ids.select_scopes(state, request, VMS):
         if chosen_set is not None and resource_ids.set_id(state, scope).lower() != chosen_set:
