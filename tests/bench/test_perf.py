@@ -1,7 +1,9 @@
 """Costs that hold on any machine: CPU ratios of one run, within twice the promised limits."""
 
 import asyncio
+import gc
 import time
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -13,12 +15,13 @@ from bench.goals import GOALS
 from bench.report import Section
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Cancel, CreateSet, Schedule
-from fairwarning.core.model import ScopeId
+from fairwarning.core.model import ScopeId, ScopeKind
 from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, new_event_id
 from fairwarning.engine.engine import Engine
 from fairwarning.store.memory import MemoryStore
+from fairwarning.store.sqlite import SqliteStore
 from tests.fleet_harness import NOON
 
 pytestmark = [pytest.mark.perf, pytest.mark.timeout(300)]
@@ -95,3 +98,37 @@ def test_an_event_in_a_large_set_costs_about_as_much_as_in_a_small_one() -> None
     costs = asyncio.run(measure())
 
     assert median(costs[1_000]) / median(costs[10]) <= 1.4
+
+
+def test_a_machine_that_stands_alone_takes_at_most_two_kilobytes(tmp_path: Path) -> None:
+    machines = 2_000
+
+    async def opened() -> Engine:
+        store = await SqliteStore.open(tmp_path)
+        engine = Engine(store, ManualClock(NOON), SimulatedDriver(), Policy(start_enabled=True))
+        await engine.open()
+        return engine
+
+    async def close(engine: Engine) -> None:
+        await engine.close()
+        await engine.store.close()
+
+    async def build() -> None:
+        engine = await opened()
+        blueprints = (Blueprint(name=f"vm{n}", kind=ScopeKind.STANDALONE) for n in range(machines))
+        await asyncio.gather(*(engine.handle(CreateSet(seed="", blueprint=one)) for one in blueprints))
+        await close(engine)
+
+    async def measure() -> float:
+        gc.collect()
+        tracemalloc.start()
+        engine = await opened()
+        gc.collect()
+        size, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        await close(engine)
+        return size / machines
+
+    asyncio.run(build())
+
+    assert asyncio.run(measure()) <= 2_048

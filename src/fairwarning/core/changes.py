@@ -17,6 +17,7 @@ from typing import ClassVar, assert_never
 from fairwarning.core.machine_table import MachineTable, MachineTableDraft
 from fairwarning.core.model import (
     GONE,
+    NO_EVENTS,
     NO_SCOPE,
     Event,
     EventId,
@@ -215,13 +216,14 @@ class _ScopeDraft:
         return self._events
 
     def scope(self, step: int) -> Scope:
-        before, machines, events = self._before, self._machines, self._events
+        before, machines = self._before, self._machines
+        events = before.events if self._events is None else MappingProxyType(self._events)
         return Scope(
             facts=self.facts,
             version=before.version + step,
             incarnation=self.incarnation,
             machines=before.machines if machines is None else machines.build(),
-            events=before.events if events is None else MappingProxyType(events),
+            events=events or NO_EVENTS,
         )
 
 

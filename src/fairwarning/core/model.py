@@ -222,6 +222,10 @@ class Event:
         return tuple(name for name in self.resources if name not in done)
 
 
+#: The events of all scopes that have none: most have none, and a mapping for each would take memory.
+NO_EVENTS: MappingProxyType[EventId, Event] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
     """Maintenance of a scope, one domain after another (S-04, S-05)."""
@@ -272,7 +276,7 @@ class Scope:
     version: int = 0
     incarnation: int = 1
     machines: "MachineTable"
-    events: MappingProxyType[EventId, Event] = field(default_factory=lambda: MappingProxyType({}))
+    events: MappingProxyType[EventId, Event] = field(default_factory=lambda: NO_EVENTS)
 
     @property
     def id(self) -> ScopeId:

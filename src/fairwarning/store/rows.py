@@ -37,13 +37,17 @@ from fairwarning.core.history import ActionNote, CommandRefused
 from fairwarning.core.machine_table import MachineTable, MachineTableDraft
 from fairwarning.core.model import (
     GONE,
+    NO_EVENTS,
+    ApprovalSettings,
     Event,
     EventId,
     Machine,
+    MachineModel,
     Scope,
     ScopeId,
     ScopeProperties,
     VmName,
+    replace,
 )
 from fairwarning.engine.ports import Batch, Entry, Lease, Line, SetName
 from fairwarning.store.entries import event_of, last_polls
@@ -358,6 +362,8 @@ class ScopeReader:
         )
         self._events: dict[ScopeId, dict[EventId, Event]] = defaultdict(dict)
         self._shared: dict[int, int] = {}
+        self._models: dict[MachineModel, MachineModel] = {}
+        self._approvals: dict[ApprovalSettings, ApprovalSettings] = {}
 
     def add_machines(self, rows: Iterable[MachineRow]) -> None:
         """Add machines, in their order."""
@@ -380,7 +386,8 @@ class ScopeReader:
         """Add scopes, with the machines and events that were added before."""
         with _reading("scope"):
             for _, _, _, version, incarnation, body, stamp, _ in verified_rows("scope", rows):
-                properties = _properties.decode(body)
+                properties = self._with_shared_settings(_properties.decode(body))
+                events = self._events.get(properties.id)
                 # One object for all scopes of a batch.
                 self.stamps[properties.id] = self._shared.setdefault(stamp, stamp)
                 self.scopes[properties.id] = Scope(
@@ -388,8 +395,17 @@ class ScopeReader:
                     version=version,
                     incarnation=incarnation,
                     machines=self._tables[properties.id].build(),
-                    events=MappingProxyType(self._events[properties.id]),
+                    events=MappingProxyType(events) if events else NO_EVENTS,
                 )
+
+    def _with_shared_settings(self, properties: ScopeProperties) -> ScopeProperties:
+        """Return properties with one object for all equal settings: most scopes have the same."""
+        model, approvals = properties.model, properties.approvals
+        return replace(
+            properties,
+            model=self._models.setdefault(model, model),
+            approvals=self._approvals.setdefault(approvals, approvals),
+        )
 
 
 def _body(value: ScopeProperties | Machine | Event | Line) -> str:
