@@ -31,8 +31,8 @@ async def snapshot(directory: Path) -> FleetSnapshot:
         await store.close()
 
 
-def play(history: Sequence[Step], open_store: Callable[[], Awaitable[Store]]) -> None:
-    asyncio.run(Player(open_store).play(history))
+def play(history: Sequence[Step], open_store: Callable[[], Awaitable[Store]], name: str = "") -> None:
+    asyncio.run(Player(open_store, name).play(history))
 
 
 def own_texts(snapshot: FleetSnapshot) -> dict[str, str]:
@@ -110,7 +110,7 @@ def test_a_restored_fleet_goes_on_like_any_other(history: Sequence[Step], more: 
         play(history, lambda: SqliteStore.open(old))
         back_up(DataDirectory(old), old / "backup", clock=ManualClock(NOON))
         restore(DataDirectory(new), old / "backup", jump=JUMP, clock=ManualClock(NOON))
-        play(more, lambda: SqliteStore.open(new))
+        play(more, lambda: SqliteStore.open(new), "more ")
 
         assert check_database(DataDirectory(new)).findings.kept == []
         back_up(DataDirectory(new), new / "backup", clock=ManualClock(NOON))

@@ -184,10 +184,11 @@ class Outcome(NamedTuple):
 
 
 class Player:
-    """Runs a history on one kind of store."""
+    """Runs a history on one kind of store; ids differ between names."""
 
-    def __init__(self, open_store: Callable[[], Awaitable[Store]]) -> None:
+    def __init__(self, open_store: Callable[[], Awaitable[Store]], name: str = "") -> None:
         self._open_store = open_store
+        self._name = name
         self._clock = ManualClock(NOON)
 
     async def play(self, history: Sequence[Step]) -> Outcome:
@@ -202,9 +203,10 @@ class Player:
                 engine = await self._start()
             elif step.action == "crowd":
                 crowd = enumerate(step._replace(action=action) for action in CROWD)
-                await asyncio.gather(*(act(engine, f"{number}.{place}", one) for place, one in crowd))
+                steps = (act(engine, f"{self._name}{number}.{place}", one) for place, one in crowd)
+                await asyncio.gather(*steps)
             else:
-                await act(engine, str(number), step)
+                await act(engine, f"{self._name}{number}", step)
         await engine.close()
         outcome = Outcome(
             (await engine.store.snapshot()).scopes,
