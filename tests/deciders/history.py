@@ -209,7 +209,7 @@ class History:
 def _deciding_with(settings: Settings) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if settings.pauses:
-            patch.setattr(decider, "TURN", -1.0)
+            patch.setattr(decider, "PAUSE_AFTER", -1.0)
         yield
 
 

@@ -342,7 +342,7 @@ class Control:
     ) -> tuple[T, Result]:
         """Carry out a request; return what ``fill`` returned in its last try, and the result."""
         policy, caller = self.engine.policy, Caller(principal, new_request_id())
-        request = _Request(caller, policy, asked, fill, self._refusals)
+        request = _DraftedRequest(caller, policy, asked, fill, self._refusals)
         refused = False
         try:
             result = await self.engine.submit(request.caller, request.build, request.note_refusal)
@@ -406,7 +406,7 @@ class Control:
             raise
 
 
-class _Request(Generic[T]):
+class _DraftedRequest(Generic[T]):
     """A request and its last try: the draft, and what ``fill`` returned."""
 
     __slots__ = (

@@ -61,7 +61,7 @@ from fairwarning.formats.log_messages import LogMessage
 log = logging.getLogger("fairwarning.engine")
 
 #: How long deciding goes on before other tasks get a turn, in seconds.
-TURN = 0.002
+PAUSE_AFTER = 0.002
 
 #: How long a request is decided again and again, and a batch whose answer was lost is sent again, in seconds.
 PATIENCE = 5.0
@@ -286,7 +286,7 @@ class Decider:
         self, requests: Sequence[_Request], fold: Fold, expected: dict[Aggregate, int]
     ) -> None:
         loop = asyncio.get_running_loop()
-        pause = loop.time() + TURN
+        pause = loop.time() + PAUSE_AFTER
         for request in requests:
             reads = ReadRecorder(fold)
             self._decide(request, fold, reads)
@@ -297,7 +297,7 @@ class Decider:
                 expected[aggregate] = self._replica.stamp(aggregate)
             if loop.time() > pause:
                 await asyncio.sleep(0)
-                pause = loop.time() + TURN
+                pause = loop.time() + PAUSE_AFTER
 
     def _decide(self, request: _Request, fold: Fold, reads: ReadRecorder) -> None:
         request.tries += 1
