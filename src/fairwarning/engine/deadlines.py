@@ -30,9 +30,10 @@ class Deadlines:
         return len(self._heap)
 
     def put(self, scope: ScopeId, deadline: datetime | None) -> bool:
-        """Set a scope's deadline, or clear it if None; return whether it is earlier than all there were.
+        """Set a scope's deadline, or clear it if None; return whether it is the first entry of the heap.
 
-        An outdated entry at the top was a deadline before, so whoever waits for the next one is early enough.
+        Only then does the timer have to wake up earlier: it never sleeps beyond the first entry, even if that
+        entry is outdated.
         """
         if self._current.get(scope) == deadline:
             return False

@@ -217,7 +217,7 @@ def get_texts(document: Json, *path: str) -> tuple[str, ...]:
 
 
 def read_texts(request: ArmRequest, member: str) -> tuple[str, ...] | None:
-    """Return the strings in a member of the body of a request; None if there is no such member."""
+    """Return a list of strings from the request body; None if the body does not have the member."""
     value, (check, problem) = get_path(request.fields(), member), _TEXTS
     if value is not None and not check(value):
         raise invalid(member, problem)
