@@ -21,8 +21,8 @@ from fairwarning.core.blueprint import MOST_MACHINES, Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import InvalidError, SpotIsNotWarnedError
 from fairwarning.core.inputs import parse_duration
-from fairwarning.core.model import ApprovalSettings, EvictionPolicy, ScopeKind
-from fairwarning.core.policy import TERMINATE_NOTICE
+from fairwarning.core.model import ApprovalSettings, EventType, EvictionPolicy, ScopeKind
+from fairwarning.core.policy import NOTICE, TERMINATE_NOTICE
 
 Path = tuple[str, ...]
 
@@ -128,8 +128,8 @@ def _size_names() -> re.Pattern[str]:
 
 _SIZE_NAME = _size_names()
 
-#: The shortest and the longest notice of a new image.
-_IMAGE_NOTICE = (timedelta(minutes=15), timedelta(minutes=15))
+#: The only notice of a new image that is allowed.
+_IMAGE_NOTICE = timedelta(minutes=15)
 #: Size families without memory-preserving updates (T-20).
 _NO_MEMORY_PRESERVING = re.compile(r"(?:Standard|Basic)_[GHMN]", re.IGNORECASE)
 
@@ -183,10 +183,12 @@ def event_settings(kind: str, document: Document) -> EventSettings:
     spot = get_path(document, *model, "priority") in ("Spot", "Low")
     profile = (*model, "scheduledEventsProfile")
     terminate = (*profile, "terminateNotificationProfile")
-    notice = _notice(document, terminate, *TERMINATE_NOTICE, "between PT5M and PT15M")
+    default = NOTICE[EventType.TERMINATE]
+    notice = _notice(document, terminate, default, TERMINATE_NOTICE, "between PT5M and PT15M")
     if spot and notice is not None:
         raise SpotIsNotWarnedError  # T-05
-    image = _notice(document, (*profile, "osImageNotificationProfile"), *_IMAGE_NOTICE, "PT15M")
+    upgrade = (*profile, "osImageNotificationProfile")
+    image = _notice(document, upgrade, _IMAGE_NOTICE, (_IMAGE_NOTICE, _IMAGE_NOTICE), "PT15M")
     return EventSettings(
         terminate_notice=notice,
         image_notice=image is not None and not _NO_MEMORY_PRESERVING.match(str(size)),
@@ -246,11 +248,12 @@ def _check_sizes(kind: str, body: Json) -> None:
 
 
 def _notice(
-    document: Document, profile: Path, shortest: timedelta, longest: timedelta, words: str
+    document: Document, profile: Path, default: timedelta, limits: tuple[timedelta, timedelta], words: str
 ) -> timedelta | None:
-    """Return the notice that a profile enables: the shortest, unless the profile says otherwise."""
+    """Return the notice that a profile enables: the default, unless the profile says otherwise."""
     place, text = (*profile, "notBeforeTimeout"), get_path(document, *profile, "notBeforeTimeout")
-    notice = shortest if text is None else _duration(text, place)
+    notice = default if text is None else _duration(text, place)
+    shortest, longest = limits
     if not shortest <= notice <= longest:
         raise invalid(".".join(place), f"{text} is not {words}")
     return notice if get_path(document, *profile, "enable") is True else None
