@@ -26,6 +26,7 @@ def assert_busy(report: Report, *kinds: str) -> None:
     assert len(report.failures) >= KINDS
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.rule("R-12", "L-02")
 def test_ten_seconds_of_failures_break_no_promise(tmp_path: Path) -> None:
