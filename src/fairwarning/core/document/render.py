@@ -5,7 +5,7 @@ Azure's own names (``NotBefore``, ``EventStatus``) appear only in this package.
 
 import json
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -26,8 +26,6 @@ TRANSIENT = frozenset({404, 410, 429})
 LONGEST_ID = 64
 
 _compact = json.JSONEncoder(separators=(",", ":"), check_circular=False)
-
-_Field: TypeAlias = Callable[[Event, DocumentShape, ScopeKind], Json]
 
 
 def render_document(
@@ -90,28 +88,18 @@ def parse_event_id(text: str, field: str) -> EventId:
 
 
 def _render_event(event: Event, shape: DocumentShape, kind: ScopeKind) -> dict[str, Json]:
-    return {name: _FIELDS[name](event, shape, kind) for name in shape.fields}
-
-
-def _resources(event: Event, shape: DocumentShape, kind: ScopeKind) -> Json:
     # V-06: the oldest version puts an underscore before every name, except in cloud services.
-    prefix = "_" if shape.underscore and kind is not ScopeKind.CLOUD_SERVICE else ""
-    return [prefix + name for name in event.resources]
-
-
-def _not_before(event: Event, shape: DocumentShape, kind: ScopeKind) -> Json:
-    # L-03: never null, never absent
-    return render_not_before(event.not_before, shape) if event.waiting else ""
-
-
-_FIELDS: Mapping[str, _Field] = {
-    "EventId": lambda event, shape, kind: event.id,
-    "EventStatus": lambda event, shape, kind: event.status,
-    "EventType": lambda event, shape, kind: event.kind,
-    "ResourceType": lambda event, shape, kind: "VirtualMachine",
-    "Resources": _resources,
-    "NotBefore": _not_before,
-    "Description": lambda event, shape, kind: event.description,
-    "EventSource": lambda event, shape, kind: event.source,
-    "DurationInSeconds": lambda event, shape, kind: event.duration,
-}
+    underscore = shape.underscore and kind is not ScopeKind.CLOUD_SERVICE
+    values: dict[str, Json] = {
+        "EventId": event.id,
+        "EventStatus": event.status,
+        "EventType": event.kind,
+        "ResourceType": "VirtualMachine",
+        "Resources": [f"_{name}" for name in event.resources] if underscore else [*event.resources],
+        # L-03: never null, never absent
+        "NotBefore": render_not_before(event.not_before, shape) if event.waiting else "",
+        "Description": event.description,
+        "EventSource": event.source,
+        "DurationInSeconds": event.duration,
+    }
+    return {name: values[name] for name in shape.fields}
