@@ -93,19 +93,21 @@ def test_deadlines_behave_like_a_dictionary(puts: list[tuple[ScopeId, int | None
     assert deadlines.next() == (minute(min(left)) if left else None)
 
 
-@given(st.lists(st.tuples(st.sampled_from([A, B, ScopeId("c")]), deadlines) | st.just(None)))
+@given(st.lists(st.tuples(st.sampled_from([A, B, ScopeId("c")]), deadlines) | st.integers(0, 9)))
 def test_who_looks_again_when_told_so_misses_no_deadline(
-    steps: list[tuple[ScopeId, int | None] | None],
+    steps: list[tuple[ScopeId, int | None] | int],
 ) -> None:
-    deadlines = Deadlines()
+    deadlines, table = Deadlines(), dict[ScopeId, int | None]()
     asleep_until = deadlines.next()
     for step in steps:
-        if step is None:  # the sleeper looks by itself
+        if isinstance(step, int):  # the sleeper wakes up, and handles what is due
+            table |= dict.fromkeys(deadlines.take(minute(step)))
             asleep_until = deadlines.next()
             continue
         scope, number = step
+        table[scope] = number
         if deadlines.put(scope, None if number is None else minute(number)):
             asleep_until = deadlines.next()
 
-        due = deadlines.next()
-        assert due is None or (asleep_until is not None and asleep_until <= due)
+        due = min((number for number in table.values() if number is not None), default=None)
+        assert due is None or (asleep_until is not None and asleep_until <= minute(due))

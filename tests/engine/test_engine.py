@@ -14,7 +14,7 @@ from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Batch, Entry
-from fairwarning.engine.reconciler import SLICE
+from fairwarning.engine.reconciler import MOST_AT_ONCE
 from fairwarning.engine.timer import run as run_timer
 from fairwarning.store.memory import MemoryStore
 from tests.fleet_harness import NOON, FleetHarness, run, span
@@ -186,7 +186,7 @@ def test_what_is_decided_while_the_store_writes_is_written_together() -> None:
 
 def test_scopes_beyond_one_slice_are_all_attended_to() -> None:
     stage = FleetHarness(policy=Policy(start_enabled=True))
-    count = SLICE + 10
+    count = MOST_AT_ONCE + 10
     for number in range(count):
         stage.make(Blueprint(name=f"vm{number}", kind=ScopeKind.STANDALONE), watched=False)
         stage.cause("restart", f"vm{number}")

@@ -338,6 +338,46 @@ def test_a_watch_that_fails_leaves_the_deadlines_alone(caplog: pytest.LogCapture
     assert any("driver_watch_failed" in record.message for record in caplog.records)
 
 
+def test_a_look_that_comes_too_late_for_its_event_is_forgotten() -> None:
+    driver = ScriptedDriver()
+    stage = FleetHarness(WEB, driver=driver)
+    (event,) = stage.cause("restart", "web_0", notice="0s")
+    at_rest = stage.engine.next_deadline()
+
+    async def end_elsewhere(impacts: Sequence[Impact]) -> None:
+        done = Observation(event=event, machine=VmName("web_0"), progress=Progress.DONE)
+        await stage.engine.handle(ReportOutcomes(scope=ScopeId("web"), observations=(done,)))
+        raise RuntimeError("the hypervisor is on fire")
+
+    driver.trouble = end_elsewhere
+    stage.engine.reconciler.look(ScopeId("web"))
+    run(stage.engine.tick())
+
+    assert stage.story(event) == ["scheduled", "started", "finished"]
+    assert stage.engine.next_deadline() == at_rest
+
+
+def test_a_first_look_that_the_store_has_failed_is_repeated() -> None:
+    driver = ScriptedDriver()
+
+    async def fail(impacts: Sequence[Impact]) -> None:
+        raise FULL
+
+    async def story() -> list[timedelta]:
+        async with driven(driver) as scene:
+            driver.trouble = fail
+            await scene.make("db")
+            await scene.restart("db")
+            await asyncio.sleep(1.5)
+            driver.trouble = None
+            await asyncio.sleep(5)
+            return [at - NOON for at, _ in driver.looks]
+
+    # Three times until the store works again, and once to see that the impact has begun.
+    assert run_leaping(story()) == [span("0s"), span("1s"), span("2s"), span("2s")]
+    assert driver.begun == {(derive_id("restart", "db"), "db", 0): 1}
+
+
 # -- requests
 
 

@@ -49,23 +49,23 @@ class Deadlines:
 
     def next(self) -> datetime | None:
         """Return the earliest deadline of all scopes."""
-        while self._heap and not self._is_current(self._heap[0]):
+        while self._heap:
+            deadline, scope = self._heap[0]
+            if self._current.get(scope) == deadline:
+                return deadline
             heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        return None
 
     def take(self, now: datetime) -> list[ScopeId]:
         """Remove and return the scopes whose deadline is reached, earliest first."""
         due: list[ScopeId] = []
-        while (deadline := self.next()) is not None and deadline <= now:
-            _, scope = heapq.heappop(self._heap)
-            del self._current[scope]
-            due.append(scope)
+        while self._heap and self._heap[0][0] <= now:
+            deadline, scope = heapq.heappop(self._heap)
+            if self._current.get(scope) == deadline:
+                del self._current[scope]
+                due.append(scope)
         return due
 
     def _rebuild(self) -> None:
         self._heap = [(deadline, scope) for scope, deadline in self._current.items()]
         heapq.heapify(self._heap)
-
-    def _is_current(self, entry: tuple[datetime, ScopeId]) -> bool:
-        deadline, scope = entry
-        return self._current.get(scope) == deadline

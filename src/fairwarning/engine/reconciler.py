@@ -8,7 +8,8 @@ the impact is left alone. A commit that leaves an impact unseen makes the scope 
 Scopes are attended to side by side, in the order of their names, at most one task per scope. What a scope's
 observations and deadlines lead to at one moment is one request to the engine; an impact that this request
 starts is looked at in the same task. The reconciler holds no truth: whatever it forgets, it finds again in
-the state.
+the state. A scope with an outstanding impact is always one of four: to be looked at, queued, attended to, or
+looked at with an instant to look again, if the driver has named one.
 
 Every node of several does this. A scope that is due, or has to be looked at, waits for its turn: a second for
 each node of a lower rank. A deadline has usually been handled by then, and nothing is left to do.
@@ -46,11 +47,11 @@ from fairwarning.formats.log_messages import LogMessage
 
 log = logging.getLogger("fairwarning.engine")
 
-#: The number of scopes that are attended to at once; other tasks get a turn between them.
-SLICE = 256
+#: At most this many scopes are attended to at once.
+MOST_AT_ONCE = 256
 
-#: The number of calls to the driver at once; the others of a slice are left for deadlines.
-DRIVER_CALLS = SLICE // 2
+#: At most this many of them call the driver, so that a driver that hangs leaves the rest for deadlines.
+DRIVER_CALLS = MOST_AT_ONCE // 2
 
 #: How long a call to the driver may take, in seconds.
 DRIVER_TIMEOUT = 10.0
@@ -116,15 +117,15 @@ class Reconciler:
         self._unseen: dict[ScopeId, None] = {}
         #: The scopes to attend to, and whether each is due.
         self._queue: deque[tuple[ScopeId, bool]] = deque()
-        #: Scopes whose turn came while a task attended to them.
+        #: Scopes that were queued again while a task attended to them, and whether each is due.
         self._again: dict[ScopeId, bool] = {}
         self._tasks: dict[ScopeId, asyncio.Task[None]] = {}
-        #: Done when no task is left; its result is the first error of a task.
-        self._round: asyncio.Future[Exception | None] | None = None
+        #: Done when no task is left, if anybody waits for it; its result is the first error of a task.
+        self._idle: asyncio.Future[Exception | None] | None = None
         self._problem: Exception | None = None
         self._retry_at: dict[ScopeId, float] = {}
         #: The scopes that call the driver, or will.
-        self._callers: set[ScopeId] = set()
+        self._calling: set[ScopeId] = set()
 
     # -- the state, as the engine commits it
 
@@ -159,10 +160,12 @@ class Reconciler:
         """Return the next deadline of all scopes."""
         return self._deadlines.next()
 
-    def has_left(self, now: datetime) -> bool:
+    def has_work(self, now: datetime) -> bool:
         """Whether a scope is due or to be looked at that nobody attends to."""
+        if self._unseen:
+            return True
         deadline = self.next_deadline()
-        return bool(self._unseen) or (deadline is not None and deadline <= now)
+        return deadline is not None and deadline <= now
 
     # -- work
 
@@ -172,7 +175,7 @@ class Reconciler:
         A scope whose request failed a moment ago waits, unless ``everything`` is to be done. A scope to be
         looked at waits until a call to the driver is free for it. While nothing may be done, all wait.
         """
-        if not self.has_left(now) or not self._fleet.membership.may_act:
+        if not self.has_work(now) or not self._fleet.membership.may_act:
             return
         self._leave_looks_to_others(now)
         due = self._take_due(now)
@@ -180,8 +183,8 @@ class Reconciler:
         for scope_id in waiting:
             self._schedule(self._fleet.scopes()[scope_id])
         ready = (one for one in self._unseen if everything or not self._backs_off(one))
-        unseen = set(islice(ready, DRIVER_CALLS - len(self._callers)))
-        self._callers |= unseen
+        unseen = set(islice(ready, DRIVER_CALLS - len(self._calling)))
+        self._calling |= unseen
         for scope_id in sorted((due - waiting) | unseen):
             self._unseen.pop(scope_id, None)
             self._queue.append((scope_id, scope_id in due))
@@ -202,8 +205,8 @@ class Reconciler:
 
     async def close(self) -> None:
         """Wait for what is under way."""
-        if self._round is not None:
-            await asyncio.shield(self._round)
+        if self._tasks:
+            await self._until_idle()
 
     async def watch(self) -> None:
         """Look at the machines that the driver points out, as long as it does."""
@@ -217,13 +220,18 @@ class Reconciler:
         problem: Exception | None = None
         while problem is None:
             self.begin(self._fleet.clock.now(), everything=True)
-            if self._round is None:
+            if not self._tasks:
                 break
-            problem = await asyncio.shield(self._round)
+            problem = await self._until_idle()
         return problem
 
+    async def _until_idle(self) -> Exception | None:
+        if self._idle is None:
+            self._idle = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(self._idle)
+
     def _start(self) -> None:
-        while self._queue and len(self._tasks) < SLICE:
+        while self._queue and len(self._tasks) < MOST_AT_ONCE:
             scope_id, due = self._queue.popleft()
             if scope_id in self._tasks:
                 self._again[scope_id] = due or self._again.get(scope_id, False)
@@ -231,8 +239,6 @@ class Reconciler:
             task = asyncio.create_task(self._attend(scope_id, due=due))
             self._tasks[scope_id] = task
             task.add_done_callback(partial(self._finish, scope_id))
-        if self._tasks and self._round is None:
-            self._round = asyncio.get_running_loop().create_future()
 
     def _finish(self, scope_id: ScopeId, task: asyncio.Task[None]) -> None:
         del self._tasks[scope_id]
@@ -248,10 +254,11 @@ class Reconciler:
         if scope_id in self._again:
             self._queue.append((scope_id, self._again.pop(scope_id)))
         self._start()
-        if not self._tasks and self._round is not None:
-            ended, self._round = self._round, None
-            result, self._problem = self._problem, None
-            ended.set_result(result)
+        if not self._tasks:
+            first, self._problem = self._problem, None
+            if self._idle is not None:
+                self._idle.set_result(first)
+                self._idle = None
 
     async def _attend(self, scope_id: ScopeId, *, due: bool) -> None:
         """Look at a scope's impacts, and request what they and its deadlines lead to."""
@@ -318,11 +325,11 @@ class Reconciler:
         again = [impact.since for impact in impacts if impact.since > now]
         outcomes: Mapping[Impact, Observation] = {}
         if due:
-            if scope.id not in self._callers and len(self._callers) >= DRIVER_CALLS:
+            if scope.id not in self._calling and len(self._calling) >= DRIVER_CALLS:
                 self._looks.pop(scope.id, None)
                 self._unseen[scope.id] = None
                 return {}
-            self._callers.add(scope.id)
+            self._calling.add(scope.id)
             try:
                 async with asyncio.timeout(DRIVER_TIMEOUT):
                     observations = await self._observe(due, now)
@@ -335,6 +342,10 @@ class Reconciler:
                 log.exception(LogMessage("driver_failed", driver=self.driver.name, scope=scope.id))
                 again.append(self._fleet.clock.now() + LOOK_AGAIN_AFTER)
         self._looks[scope.id] = Look(started, impacts, min(again, default=None))
+        current = self._fleet.scopes().get(scope.id)
+        if current is not scope:
+            # Meanwhile an event has ended, or another one has started.
+            self.note_scope(scope.id, current)
         return outcomes
 
     async def _observe(self, impacts: Sequence[Impact], now: datetime) -> Sequence[Observation]:
@@ -365,7 +376,7 @@ class Reconciler:
 
     def _release(self, scope_id: ScopeId) -> None:
         """Leave a scope's call to the driver to others."""
-        self._callers.discard(scope_id)
+        self._calling.discard(scope_id)
         if self._unseen:
             self.moved.set()
 
@@ -419,10 +430,11 @@ class Reconciler:
             self.moved.set()
 
     def _back_off(self, scope_id: ScopeId) -> None:
-        """Keep a scope due although its observations were made."""
+        """Keep a scope due although its observations were made, or have it looked at if none were."""
         self._retry_at[scope_id] = asyncio.get_running_loop().time() + RETRY_AFTER
         if scope_id in self._looks:
             self._looks[scope_id] = self._looks[scope_id]._replace(again_at=self._fleet.clock.now())
+        self.note_scope(scope_id, self._fleet.scopes().get(scope_id))
 
     def _backs_off(self, scope_id: ScopeId) -> bool:
         return asyncio.get_running_loop().time() < self._retry_at.get(scope_id, 0.0)

@@ -44,12 +44,12 @@ async def advance_to(engine: Engine, clock: ManualClock, to: datetime) -> None:
     while (deadline := engine.next_deadline()) is not None and deadline <= to:
         clock.set(deadline)
         await engine.tick()
-        await _rest(engine)
+        await _run_upkeep(engine)
     clock.set(to)
-    await _rest(engine)
+    await _run_upkeep(engine)
 
 
-async def _rest(engine: Engine) -> None:
+async def _run_upkeep(engine: Engine) -> None:
     for work in engine.upkeep:
         await work()
 

@@ -36,7 +36,7 @@ def _begin(engine: Engine, clock: Clock) -> float | None:
     now = clock.now()
     engine.reconciler.begin(now)
     # What is still left could not be handled a moment ago.
-    if engine.reconciler.has_left(now):
+    if engine.reconciler.has_work(now):
         return LOOK_AGAIN
     deadline = engine.next_deadline()
     # A manual clock does not move while the timer sleeps.
