@@ -11,7 +11,7 @@ import pytest
 
 import fairwarning
 from tests.pages import Page
-from tools.environments import CACHE
+from tools.environments import CACHE, environment
 from tools.release import ReleaseError
 from tools.release.__main__ import main
 from tools.release.assembly import build_alone
@@ -28,6 +28,14 @@ PLAIN = ("sdist", "wheel", "agent", "manuals", "completions", "sbom")
 
 #: Another user's shell: no rights for others on new and on checked out files, another time zone and language.
 ELSEWHERE = "umask 077 && chmod -R go= . && export TZ=Asia/Tokyo LC_ALL=POSIX"
+
+#: Builds an sdist of the working directory, and prints the folders that it reads on the way.
+FOLDERS_READ = """
+import sys
+from hatchling.build import build_sdist
+sys.addaudithook(lambda event, arguments: event == "os.scandir" and print(arguments[0]))
+build_sdist(sys.argv[1])
+"""
 
 
 def checkout(folder: Path, *, of: Path = ROOT, branch: str = "HEAD") -> Path:
@@ -80,6 +88,21 @@ def test_two_checkouts_of_one_commit_give_the_same_bytes(tmp_path: Path) -> None
     here, there = (digests(folder / "dist") for folder in checkouts)
     assert len(here) == len(PLAIN)
     assert here == there
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.needs("git")
+def test_a_build_does_not_read_what_git_ignores(tmp_path: Path) -> None:
+    clone = checkout(tmp_path / "here")
+    python = environment(ROOT / "tools" / "release" / "distributions.txt") / "python"
+
+    command = [python, "-c", FOLDERS_READ, tmp_path]
+    done = subprocess.run(command, cwd=clone, check=True, capture_output=True, text=True)
+
+    folders = {Path(line).relative_to(clone).parts[:1] for line in done.stdout.splitlines()}
+    assert ("src",) in folders
+    assert (".cache",) not in folders
 
 
 @pytest.mark.full
