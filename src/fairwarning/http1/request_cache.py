@@ -9,7 +9,7 @@ so a client that never repeats a request does not fill the cache.
 
 Requests that differ only in ignored headers (a fresh request id, say) share one entry under their
 normalized head: the head without well-formed lines of ignored headers. A malformed line is kept, so it
-never matches.
+never matches; so is every empty line, so bytes that go on behind their head do not match either.
 """
 
 import re
@@ -72,11 +72,10 @@ class RequestCache:
             return cached
         cached = self._previous.get(data)
         if cached is None:
-            if len(data) > HEAD_LIMIT or data.find(_END) != len(data) - len(_END):
+            if len(data) > HEAD_LIMIT or not data.endswith(_END) or data.count(b"\n") > LINE_LIMIT:
                 return None
-            if data.count(b"\n") > LINE_LIMIT:
-                return None
-            cached = self._normalized.get(_normalize(data)) or self._parse(data)
+            normalized = _IGNORED_LINE.sub(b"", data)
+            cached = self._normalized.get(normalized) or self._parse(data, normalized)
             if cached is None or not self._seen_before(data, cached):
                 return cached
         if len(self.recent) >= self._max_entries:
@@ -92,7 +91,9 @@ class RequestCache:
             self._seen_once.clear()
             self._normalized.clear()
 
-    def _parse(self, data: bytes) -> CachedRequest | None:
+    def _parse(self, data: bytes, normalized: bytes) -> CachedRequest | None:
+        if data.find(_END) != len(data) - len(_END):
+            return None
         try:
             head = read_head(data)
         except RequestRefusedError:
@@ -103,7 +104,7 @@ class RequestCache:
         if get is not None and len(data) <= MAX_ENTRY_BYTES:
             if len(self._normalized) >= self._max_entries:
                 self._normalized.clear()
-            self._normalized[_normalize(data)] = CachedRequest(None, get)
+            self._normalized[normalized] = CachedRequest(None, get)
         return CachedRequest(head.request, get)
 
     def _seen_before(self, data: bytes, cached: CachedRequest) -> bool:
@@ -116,7 +117,3 @@ class RequestCache:
             self._seen_once.clear()
         self._seen_once.add(digest)
         return False
-
-
-def _normalize(data: bytes) -> bytes:
-    return _IGNORED_LINE.sub(b"", data)
