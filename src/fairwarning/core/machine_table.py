@@ -1,13 +1,13 @@
 """The machines of a scope, stored compactly.
 
 A fleet may have a million machines, and the machines of one scope are nearly alike. A table stores the
-fields that machines share once per distinct combination (``SharedFields``: host, domains, model, power,
-tags and so on) and one short text per machine:
+fields that machines share (host, domains, model, power, tags and so on) once per distinct combination, as
+a machine without name and ids, and one short text per machine:
 
     row = <mark> <instance> NUL <vm_id>
 
-The mark is a single character that names the combination. A ``Machine`` is built when it is looked up, and
-two lookups build two equal objects: compare machines with ``==``, never with ``is``.
+The mark is a single character that names the combination. A ``Machine`` is copied from its combination when
+it is looked up, and two lookups give two equal objects: compare machines with ``==``, never with ``is``.
 
 A table never changes. ``MachineTableDraft`` copies a table, takes changes and builds the next table, without
 the combinations that no row uses any more.
@@ -16,29 +16,11 @@ the combinations that no row uses any more.
 from collections.abc import Iterator, KeysView, Mapping
 from itertools import count
 from operator import attrgetter
-from typing import NamedTuple
 
-from fairwarning.core.model import EvictionPolicy, HostId, Machine, MachineModel, PowerState, ScopeId, VmName
+from fairwarning.core.model import HostId, Machine, PowerState, VmName, replace
 
-
-class SharedFields(NamedTuple):
-    """The fields of a machine that other machines of its scope are likely to share."""
-
-    scope: ScopeId
-    update_domain: int
-    fault_domain: int
-    host: HostId
-    spot: bool
-    eviction: EvictionPolicy
-    power: PowerState
-    model: MachineModel
-    protected: bool
-    tags: tuple[tuple[str, str], ...]
-    size: str
-    location: str
-
-
-_get_shared_fields = attrgetter(*SharedFields._fields)
+_OWN_FIELDS = frozenset({"name", "vm_id", "instance"})
+_get_shared_fields = attrgetter(*(name for name in Machine.__slots__ if name not in _OWN_FIELDS))
 
 
 class MachineTable(Mapping[VmName, Machine]):
@@ -48,12 +30,12 @@ class MachineTable(Mapping[VmName, Machine]):
 
     def __init__(self) -> None:
         self._rows: dict[VmName, str] = {}
-        self._shared: dict[str, SharedFields] = {}
+        self._shared: dict[str, Machine] = {}
 
     def __getitem__(self, name: VmName) -> Machine:
         row = self._rows[name]
         instance, _, vm_id = row[1:].partition("\0")
-        return Machine(name=name, vm_id=vm_id, instance=instance, **self._shared[row[0]]._asdict())
+        return replace(self._shared[row[0]], name=name, vm_id=vm_id, instance=instance)
 
     def __iter__(self) -> Iterator[VmName]:
         return iter(self._rows)
@@ -72,8 +54,8 @@ class MachineTable(Mapping[VmName, Machine]):
         """Return the id of a machine."""
         return self._rows[name][1:].partition("\0")[2]
 
-    def shared_fields(self, name: VmName) -> SharedFields:
-        """Return the fields that a machine may share with others; the machine itself is not built."""
+    def shared_fields(self, name: VmName) -> Machine:
+        """Return what a machine may share with others: the machine without name and ids, not a copy."""
         return self._shared[self._rows[name][0]]
 
     def hosts(self) -> frozenset[HostId]:
@@ -90,12 +72,12 @@ class MachineTableDraft:
 
     def __init__(self, table: MachineTable) -> None:
         self._rows = table._rows.copy()
-        self._marks = {shared: mark for mark, shared in table._shared.items()}
+        self._shared = table._shared.copy()
+        self._marks = {_get_shared_fields(shared): mark for mark, shared in table._shared.items()}
 
     def put(self, machine: Machine) -> None:
         """Add a machine at the end, or replace the machine of the same name in its place."""
-        shared = SharedFields._make(_get_shared_fields(machine))
-        mark = self._marks.get(shared) or self._new_mark(shared)
+        mark = self._marks.get(_get_shared_fields(machine)) or self._new_mark(machine)
         self._rows[machine.name] = f"{mark}{machine.instance}\0{machine.vm_id}"
 
     def remove(self, name: VmName) -> str | None:
@@ -108,11 +90,11 @@ class MachineTableDraft:
         used = {row[0] for row in self._rows.values()}
         table = MachineTable()
         table._rows = self._rows
-        table._shared = {mark: shared for shared, mark in self._marks.items() if mark in used}
+        table._shared = {mark: shared for mark, shared in self._shared.items() if mark in used}
         return table
 
-    def _new_mark(self, shared: SharedFields) -> str:
-        taken = set(self._marks.values())
-        mark = next(mark for mark in map(chr, count()) if mark not in taken)
-        self._marks[shared] = mark
+    def _new_mark(self, machine: Machine) -> str:
+        mark = next(mark for mark in map(chr, count()) if mark not in self._shared)
+        self._marks[_get_shared_fields(machine)] = mark
+        self._shared[mark] = replace(machine, name=VmName(""), vm_id="", instance="")
         return mark
