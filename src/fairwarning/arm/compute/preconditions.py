@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from fairwarning.arm.documents import Document, get_fields, without
+from fairwarning.arm.documents import Document, get_fields
 from fairwarning.arm.errors import AzureError, invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.core.model import derive_id
@@ -17,15 +17,18 @@ from fairwarning.core.model import derive_id
 SINCE = "2024-03-01"
 #: Stands for any etag.
 _ANY = "*"
+_canonical = msgspec.json.Encoder(order="deterministic")
 _TRANSIENT = frozenset({"provisioningstate", "instanceview"})
 
 
 def etag_of(document: Document) -> str:
     """Return the etag of a document."""
     properties = get_fields(document, "properties")
-    content = without(document, "etag") if "etag" in map(str.lower, document) else {**document}
-    content["properties"] = {name: properties[name] for name in properties if name.lower() not in _TRANSIENT}
-    return f'"{derive_id(msgspec.json.encode(content, order="deterministic").decode()).lower()}"'
+    content = {name: value for name, value in document.items() if name.lower() != "etag"}
+    content["properties"] = {
+        name: value for name, value in properties.items() if name.lower() not in _TRANSIENT
+    }
+    return f'"{derive_id(_canonical.encode(content).decode()).lower()}"'
 
 
 def check(
