@@ -97,7 +97,8 @@ def main(words: list[str]) -> None:
     if options.write_docs and options.suites:
         parser.error("--write-docs runs all suites: name none")
     if options.against is not None:
-        print(against.compare(options.suites or list(SUITES), options.against.absolute(), options.rounds))
+        suites = options.suites or list(SUITES)
+        print(against.compare(suites, options.against.absolute(), options.rounds, options.turn))
         return
     at, context = datetime.now(UTC), report.machine()
     sections = []
@@ -126,6 +127,12 @@ def _parser() -> argparse.ArgumentParser:
         help="measure another checkout too, in alternating rounds, and compare; implies quick suites",
     )
     parser.add_argument("--rounds", type=int, default=9, help="rounds of --against; 9 by default")
+    parser.add_argument(
+        "--turn",
+        type=float,
+        metavar="SECONDS",
+        help="with --against: measure both at once, in turns this long (0.25, say); compares CPU and memory",
+    )
     if sys.platform != "linux":
         parser.error("measuring needs Linux: epoll, /proc and addresses of 127/8")
     return parser

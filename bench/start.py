@@ -69,17 +69,21 @@ def suite(rounds: int) -> Section:
                 if started is not None:
                     starts.setdefault(name, []).append(started)
     measured = section(starts)
-    return replace(measured, figures=(*measured.figures, fixture(rounds)))
+    return replace(measured, figures=(*measured.figures, *fixture(rounds)))
 
 
-def fixture(rounds: int) -> Figure:
+def fixture(rounds: int) -> tuple[Figure, ...]:
     """Return how long a test waits for its fleet, without the first one, which imports modules."""
-    times = []
+    times, cpu = [], []
     for _ in range(rounds + 1):
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         with fleet(scale_set=3):
             times.append((time.perf_counter() - began) * 1e3)
-    return Figure(name=FIXTURE, unit="ms", values=tuple(times[1:]))
+            cpu.append((time.process_time() - used) * 1e3)
+    return (
+        Figure(name=FIXTURE, unit="ms CPU", values=tuple(cpu[1:])),
+        Figure(name=FIXTURE, unit="ms", values=tuple(times[1:])),
+    )
 
 
 def section(starts: Mapping[str, Sequence[Started]]) -> Section:

@@ -1,5 +1,10 @@
 """The bench of abuse, and the comparison of two checkouts."""
 
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
 import pytest
 
 from bench import against, fairness
@@ -38,3 +43,31 @@ def test_two_checkouts_are_compared_round_by_round(before: list[float] | None, e
     rows = against.rows({} if before is None else {key: before}, {key: [4.0, 4.0]})
 
     assert [row[-1] for row in rows] == expected
+
+
+#: Starts a child that writes a letter a hundred times, at least a millisecond apart.
+WRITER = """
+import subprocess, sys
+child = '''
+import sys, time
+with open(sys.argv[1], "a", buffering=1) as file:
+    for _ in range(100):
+        print(sys.argv[2], file=file)
+        time.sleep(0.001)
+'''
+subprocess.run([sys.executable, "-c", child, *sys.argv[1:]], check=True)
+"""
+
+
+def test_processes_that_take_turns_are_stopped_with_their_children(tmp_path: Path) -> None:
+    file = tmp_path / "letters"
+    processes = [subprocess.Popen([sys.executable, "-c", WRITER, file, letter]) for letter in "ab"]
+
+    against.take_turns(processes, 0.05)
+
+    letters = file.read_text().split()
+    turns = 1 + sum(before != after for before, after in pairwise(letters))
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sorted(letters) == ["a"] * 100 + ["b"] * 100
+    # Side by side, the letters would alternate about a hundred times.
+    assert turns < 40
