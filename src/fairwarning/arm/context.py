@@ -9,8 +9,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fairwarning.arm.documents import Document
 from fairwarning.arm.errors import translate
@@ -41,8 +40,7 @@ RENEW = LASTS / 4
 Documents = Mapping[str, Document | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """What one request changes: commands in ``draft``, and documents; ``state`` is as before the request."""
 
     draft: Draft

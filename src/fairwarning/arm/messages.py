@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.templates.budget import Budget
@@ -62,8 +62,7 @@ class ArmRequest:
         return self.body
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmResponse:
+class ArmResponse(NamedTuple):
     """A response; a body of None is empty."""
 
     status: int = 200

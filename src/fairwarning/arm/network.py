@@ -6,7 +6,7 @@ of a network resource with paths of their own (a subnet, a rule) are items of a 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from fairwarning.arm import addresses, catalog, operations
@@ -67,8 +67,7 @@ _PATH = re.compile(r"(.*)/providers/([^/]+)/(.+)", re.IGNORECASE)
 _GROUP = re.compile(r"/subscriptions/[^/]+/resourceGroups/([^/]+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkResource:
+class NetworkResource(NamedTuple):
     """The path of a document, or of a list; the path of a list has one more kind than names."""
 
     root: str
@@ -95,11 +94,11 @@ class NetworkResource:
         """The resource that holds the document as an item of a list; None for other documents."""
         if self.namespace != _NETWORK or len(self.kinds) == 1:
             return None
-        return replace(self, kinds=self.kinds[:1], names=self.names[:1])
+        return self._replace(kinds=self.kinds[:1], names=self.names[:1])
 
     def with_stored_name(self, document: Document | None) -> "NetworkResource":
         """Return the same resource with its name spelled as it was created."""
-        return self if document is None else replace(self, names=(*self.names[:-1], str(document["name"])))
+        return self if document is None else self._replace(names=(*self.names[:-1], str(document["name"])))
 
     def require_document(self, state: ArmState) -> Document:
         """Return the stored document.
@@ -382,7 +381,7 @@ def _with_items(document: Document, resource: NetworkResource, items: list[Json]
     """Return a document with these items in place of the list that a resource is in."""
     properties, kind = get_fields(document, "properties"), resource.kinds[-1]
     list_name = next((name for name in properties if name.lower() == kind.lower()), kind)
-    parent = replace(resource, kinds=resource.kinds[:1], names=(str(document["name"]),))
+    parent = resource._replace(kinds=resource.kinds[:1], names=(str(document["name"]),))
     completed: list[Json] = [_complete_item(parent, list_name, item) for item in items]
     return {**document, "properties": {**properties, list_name: completed}}
 

@@ -11,7 +11,6 @@ request computes the status from the committed state. So an operation survives a
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 from uuid import UUID
@@ -95,7 +94,7 @@ def created_response(
     body = overlay(response.body, {"properties": {"provisioningState": state}})
     location = body.get("location") or location_of(context.state(), str(body.get("id")))
     url = _url(request, operation_id, provider, _short_name(location))
-    return replace(response, body=body, headers=(("Azure-AsyncOperation", url), context.retry_after))
+    return response._replace(body=body, headers=(("Azure-AsyncOperation", url), context.retry_after))
 
 
 def location_of(state: ArmState, resource: str) -> str:
@@ -124,7 +123,7 @@ async def get_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
 async def get_network_status(context: ArmContext, request: ArmRequest) -> ArmResponse:
     """Return the progress of an operation on a network resource, which tells nothing but its status."""
     response = await get_status(context, request)
-    return replace(response, body={"status": get_path(response.body, "status")})
+    return response._replace(body={"status": get_path(response.body, "status")})
 
 
 async def read_outcome(context: ArmContext, operation_id: str) -> Document | None:

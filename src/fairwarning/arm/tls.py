@@ -20,10 +20,10 @@ import os
 import ssl
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -54,8 +54,7 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 _METADATA_NAMES = ("metadata.azure.com", "*.metadata.azure.com")
 
 
-@dataclass(frozen=True, slots=True)
-class CertifiedKey:
+class CertifiedKey(NamedTuple):
     """A certificate and its private key: of the authority, of the server, or of attested documents."""
 
     certificate: x509.Certificate
@@ -72,8 +71,7 @@ class CertifiedKey:
         return builder.sign(Encoding.DER, options)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificates:
+class Certificates(NamedTuple):
     """Files: the certificate of the authority, and the chain and the key of the server."""
 
     ca: Path

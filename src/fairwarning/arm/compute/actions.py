@@ -5,7 +5,7 @@ stopping are not announced; they happen at once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairwarning.arm import operations
 from fairwarning.arm.compute import render
@@ -43,8 +43,7 @@ MACHINE_VERBS = (*POWER_VERBS, "reapply", "restart", "redeploy", "performMainten
 SET_VERBS = (*ANNOUNCED_VERBS, *POWER_VERBS, "reapply", UPGRADE, CANCEL_UPGRADE)
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """The machines that an action concerns."""
 
     refs: Sequence[MachineRef]

@@ -8,9 +8,9 @@ that added them; ``tools/compute_members.py`` writes that file. Names are case-i
 import json
 from bisect import bisect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from operator import is_
+from typing import NamedTuple
 
 from fairwarning.arm import catalog
 from fairwarning.arm.documents import Document
@@ -23,8 +23,7 @@ from fairwarning.core.document.render import Json
 MemberPath = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentMember:
+class DocumentMember(NamedTuple):
     """A member of a type of object; ``type`` is empty if any value will do."""
 
     name: str
@@ -34,8 +33,7 @@ class DocumentMember:
     is_map: bool
 
 
-@dataclass(frozen=True, slots=True)
-class KnownMembers:
+class KnownMembers(NamedTuple):
     """The members of a type of object that an api-version knows."""
 
     names: frozenset[str]
@@ -45,8 +43,7 @@ class KnownMembers:
     parts: Mapping[str, DocumentMember]
 
 
-@dataclass(frozen=True, slots=True)
-class BodyTypes:
+class BodyTypes(NamedTuple):
     """The types of the bodies of PUT and PATCH, and the name of the resource in errors."""
 
     put: str
@@ -154,7 +151,7 @@ def _known_part(value: Json, member: DocumentMember, version: str) -> Json:
         return value
     if not member.is_map:
         return _known_members(value, member.type, version)
-    item_member = replace(member, is_map=False)
+    item_member = member._replace(is_map=False)
     return {name: _known_part(item, item_member, version) for name, item in value.items()}
 
 

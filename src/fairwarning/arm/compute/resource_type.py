@@ -302,4 +302,4 @@ def _with_value(document: Document, path: tuple[str, ...], value: str) -> Docume
 
 def _with_etag(response: ArmResponse) -> ArmResponse:
     etag = get_path(response.body, "etag")
-    return response if etag is None else replace(response, headers=(*response.headers, ("ETag", str(etag))))
+    return response if etag is None else response._replace(headers=(*response.headers, ("ETag", str(etag))))

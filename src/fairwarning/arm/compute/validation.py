@@ -6,8 +6,8 @@ leniently where az is careless (T-03), strictly elsewhere. All other values are 
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from fairwarning.arm import catalog
 from fairwarning.arm.compute import members
@@ -150,8 +150,7 @@ def read_body(kind: str, request: ArmRequest) -> Document:
     return without(get_fields(without_secrets(body)), "properties", "instanceView")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventSettings:
+class EventSettings(NamedTuple):
     """The settings of a document that the core uses."""
 
     terminate_notice: timedelta | None

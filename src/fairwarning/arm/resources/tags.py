@@ -5,8 +5,9 @@ The tags are those in the document of the resource. A subscription has no docume
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from fairwarning.arm import network
@@ -32,8 +33,7 @@ MOST_TAGS, LONGEST_NAME, LONGEST_VALUE = 50, 512, 256
 Tags = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class TagHolder:
+class TagHolder(NamedTuple):
     """What has tags: its id, its tags, and what stores others in their place."""
 
     id: str

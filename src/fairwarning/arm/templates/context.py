@@ -11,7 +11,7 @@ reads deployed resources: it asks the target for them.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairwarning.arm.documents import CaseInsensitiveFields
 from fairwarning.arm.errors import InvalidTemplateError
@@ -43,8 +43,7 @@ _TYPES: Mapping[str, type] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentTarget:
+class DeploymentTarget(NamedTuple):
     """The resource group to deploy to; ``lookup`` finds resources that already exist."""
 
     subscription: str

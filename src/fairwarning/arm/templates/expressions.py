@@ -7,8 +7,7 @@ evaluates only the branch it takes. The functions themselves are in ``functions.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Never, TypeAlias, assert_never
+from typing import NamedTuple, Never, TypeAlias, assert_never
 
 from fairwarning.arm.errors import InvalidTemplateError
 from fairwarning.arm.templates.budget import DEEPEST, Budget, OverBudgetError
@@ -33,15 +32,13 @@ _TYPE_NAMES: Mapping[type, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LiteralNode:
+class LiteralNode(NamedTuple):
     """A string or an integer."""
 
     value: str | int
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionCall:
+class FunctionCall(NamedTuple):
     """A call of a function; ``name`` is in lower case, ``spelling`` as written."""
 
     name: str
@@ -49,8 +46,7 @@ class FunctionCall:
     spelling: str
 
 
-@dataclass(frozen=True, slots=True)
-class MemberAccess:
+class MemberAccess(NamedTuple):
     """A property of an object, or an item of an array."""
 
     container: "Node"
@@ -60,8 +56,7 @@ class MemberAccess:
 Node: TypeAlias = LiteralNode | FunctionCall | MemberAccess
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionArguments:
+class FunctionArguments(NamedTuple):
     """The arguments of a call; the methods return them as the types that a function needs."""
 
     function: str
@@ -104,8 +99,7 @@ class FunctionArguments:
         raise InvalidTemplateError(f"{self.function}: argument {index + 1} must be {expected}, not {actual}")
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateFunction:
+class TemplateFunction(NamedTuple):
     """A template function, and how many arguments it takes."""
 
     least: int

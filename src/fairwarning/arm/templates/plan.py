@@ -6,8 +6,8 @@ the resource is about to be deployed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
 
 from fairwarning.arm.errors import InvalidTemplateError
 from fairwarning.arm.templates.budget import Budget, OverBudgetError
@@ -45,8 +45,7 @@ _INSTRUCTIONS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedResource:
+class PlannedResource(NamedTuple):
     """A resource that a template declares; not ``included`` if its condition is false."""
 
     declaration: Mapping[str, Json]
