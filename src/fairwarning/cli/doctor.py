@@ -8,8 +8,8 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import click
@@ -58,8 +58,7 @@ DATA_HINTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     """The result of one examination, and what helps."""
 
     about: str
@@ -85,7 +84,7 @@ def doctor(data: Path | None, json_: bool) -> None:
     if data is not None:
         findings += _data(data)
     if json_:
-        print_json([asdict(finding) for finding in findings])
+        print_json([finding._asdict() for finding in findings])
     else:
         print_table(("ABOUT", "VERDICT", "FOUND"), ((f.about, f.verdict, f.says) for f in findings))
     for hint in dict.fromkeys(finding.hint for finding in findings if finding.hint):

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from fairwarning.control.control import Control
 from fairwarning.core.model import MachineRef
@@ -13,8 +14,7 @@ from fairwarning.operator.rendered_feed import RenderedFeed
 from fairwarning.streams import Streams
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagementEndpoint:
+class ManagementEndpoint(NamedTuple):
     """The address of the management API, the certificate authority to trust, and its Azure ids."""
 
     url: str

@@ -1,6 +1,6 @@
 """Journal lines as the feed sends them, each rendered once for all readers."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,8 +12,7 @@ from fairwarning.operator import schemas
 MAX_LINES = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class FeedMessage:
+class FeedMessage(NamedTuple):
     """The bytes of a message and its history line, which is None for a gap message."""
 
     line: HistoryEntry | None

@@ -1,8 +1,7 @@
 """One row of the route table, and how a request is decoded for its handler."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -23,8 +22,7 @@ MAX_BODY_BYTES = 64 * 1024
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorRoute:
+class OperatorRoute(NamedTuple):
     """One method of one path; the path has at most one parameter."""
 
     method: str
