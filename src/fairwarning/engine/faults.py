@@ -6,9 +6,9 @@ are not stored: a restarted server has none.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
+from typing import NamedTuple
 
 from fairwarning.core.document.endpoint_faults import FAULT_DESCRIPTIONS, EndpointFault
 from fairwarning.core.errors import InvalidError
@@ -21,8 +21,7 @@ from fairwarning.formats import durations
 _DELAYED = frozenset({EndpointFault.SLOW, EndpointFault.LATE})
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveFault:
+class ActiveFault(NamedTuple):
     """A fault, when it ends, and its delay; times are those of the event loop, in seconds."""
 
     kind: EndpointFault

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
+from typing import NamedTuple
 
 from fairwarning.http1.head_parser import TOKEN, VALUE
 from fairwarning.http1.messages import Response
@@ -16,8 +16,7 @@ _NAME, _VALUE = re.compile(TOKEN), re.compile(VALUE)
 _SERVER = ("Server", "IMDS/fairwarning")
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedResponse:
+class EncodedResponse(NamedTuple):
     """A response as it is sent, in two parts with the ``Date`` line between them."""
 
     before: bytes

@@ -1,6 +1,7 @@
 """Limits on connections, work and time, and how the file descriptors of the process are shared."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairwarning.http1.throttle import Rate
 
@@ -38,8 +39,7 @@ class Limits:
     rest: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescriptorShares:
+class DescriptorShares(NamedTuple):
     """How many connections each API may have; none can use the share of another."""
 
     guests: Limits

@@ -121,8 +121,7 @@ class Continue:
     """The client waits for ``100 Continue`` before it sends the body."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """The connection ends with this response."""
 
     status: int

@@ -4,8 +4,8 @@ import errno
 import os
 import socket
 import struct
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 #: SO_LINGER: closing drops what was not sent, and the peer sees a reset.
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -36,8 +36,7 @@ def bind_tcp(host: str, port: int, *, share: bool = False, dual_stack: bool = Fa
     return bound
 
 
-@dataclass(frozen=True, slots=True)
-class SocketFile:
+class SocketFile(NamedTuple):
     """A path, and the device and inode of the file that this process created there."""
 
     path: Path

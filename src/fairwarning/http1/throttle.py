@@ -8,13 +8,12 @@ keeps the connections that wait for the end of the rest. Requests answered on th
 to the account: the bucket of R-10 limits them already.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairwarning.wakeups import Sleeper
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(NamedTuple):
     """How many per second, and how many at once."""
 
     per_second: float

@@ -9,10 +9,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fairwarning.control.control import Control
 from fairwarning.core.document.endpoint_faults import EndpointFault
@@ -25,8 +24,7 @@ from fairwarning.engine.faults import ActiveFault
 from fairwarning.http1.messages import JSON, Response
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentSource:
+class DocumentSource(NamedTuple):
     """One document, before it is rendered in the shape of an api-version."""
 
     incarnation: int

@@ -5,7 +5,7 @@ Scheduled Events has its own list of versions; all other categories share anothe
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fairwarning.core.model import EventType
 
@@ -15,8 +15,7 @@ _PREEMPT = _OLDEST | {EventType.PREEMPT}
 _ALL = _PREEMPT | {EventType.TERMINATE}
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentShape:
+class DocumentShape(NamedTuple):
     """The fields, event types and formats of the document in one api-version."""
 
     fields: tuple[str, ...] = _BASE
@@ -42,7 +41,7 @@ NEWEST = max(EVENT_VERSIONS)
 
 #: A preview version that Azure offers in some regions; served only if the profile enables it.
 PREVIEW_VERSION = "2024-07-09"
-PREVIEW_SHAPE = replace(EVENT_VERSIONS[NEWEST], kinds=_ALL | {EventType.REBALANCE})
+PREVIEW_SHAPE = EVENT_VERSIONS[NEWEST]._replace(kinds=_ALL | {EventType.REBALANCE})
 
 #: I-03: the versions of every other category, oldest first.
 IMDS_VERSIONS: tuple[str, ...] = (
