@@ -1,5 +1,6 @@
 """Help, usage errors, and errors of the environment."""
 
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ import click
 import pytest
 
 from fairwarning.cli import cli
+from fairwarning.cli.client import OperatorClient
+from fairwarning.cli.output import UnreachableError
 from tests.agent.scripted import Answer, endpoint
 from tests.cli.server import call, run
 
@@ -65,6 +68,25 @@ def test_unneeded_modules_are_not_imported(words: list[str], unneeded: set[str])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
 
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "reads"),
+    [
+        pytest.param("https://127.0.0.1:1", True, id="TLS needs them"),
+        pytest.param("http://127.0.0.1:1", False, id="they would be read for nothing"),
+    ],
+)
+def test_the_authorities_of_the_machine_are_read_only_for_tls(
+    url: str, reads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda self, *paths: read.append(paths))
+
+    with pytest.raises(UnreachableError):
+        OperatorClient(url).check_health()
+
+    assert bool(read) is reads
 
 
 @pytest.mark.parametrize(

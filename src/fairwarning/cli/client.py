@@ -227,7 +227,7 @@ class OperatorClient:
     ) -> None:
         """Take the address, the token, a time limit in seconds, and the authorities to trust."""
         self.url = url
-        self._trust: ssl.SSLContext | bool = True if trust is None else trust
+        self._trust = trust
         self._timeout = timeout
         self._headers = {"User-Agent": f"fairwarning/{__version__}"}
         if token is not None:
@@ -245,9 +245,17 @@ class OperatorClient:
                 headers=self._headers,
                 trust_env=False,
                 timeout=timeout,
-                verify=self._trust,
+                verify=self._authorities(),
             )
         )
+
+    def _authorities(self) -> "ssl.SSLContext | bool":
+        """Return the authorities to trust; True stands for those of this machine, which take long to read."""
+        import ssl
+
+        if self._trust is None and not self.url.lower().startswith("https:"):
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts none, and no connection asks
+        return self._trust or True
 
     def close(self) -> None:
         """Close the connections."""
