@@ -25,6 +25,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_killed_in_a_hook_prepares_again(
     server: Server, tmp_path: Path, stack: ExitStack
 ) -> None:
@@ -51,6 +52,7 @@ def test_an_agent_that_is_killed_in_a_hook_prepares_again(
     assert killed.approvals(event) == ["killed"]
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_killed_between_preparing_and_approving_only_approves(
     server: Server, tmp_path: Path, stack: ExitStack
 ) -> None:
@@ -119,6 +121,7 @@ def test_maintenance_that_is_cancelled(server: Server, tmp_path: Path, stack: Ex
     assert cancelled.approvals(event) == []
 
 
+@pytest.mark.slow
 @pytest.mark.rule("C-06")
 def test_a_drain_that_fails_is_left_to_its_time(server: Server, tmp_path: Path, stack: ExitStack) -> None:
     failing = guest(server, tmp_path, "failing", stack, after="; exit 1")
@@ -144,6 +147,7 @@ def test_a_short_freeze_is_approved_at_once_and_nothing_is_drained(
     assert freezing.did(event) == []
 
 
+@pytest.mark.slow
 def test_three_instances_of_a_scale_set_each_speak_for_themselves(
     server: Server, tmp_path: Path, stack: ExitStack
 ) -> None:

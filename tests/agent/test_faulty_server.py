@@ -59,6 +59,7 @@ def test_a_server_that_dies_and_comes_back_changes_nothing(tmp_path: Path, stack
     assert approvals == ["alone"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_endpoint_that_misbehaves_for_a_while_changes_nothing(
     faulty: dict[str, tuple[Guest, Shown]], fault: str

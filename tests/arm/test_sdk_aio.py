@@ -135,6 +135,7 @@ def test_several_events_are_approved_from_outside_their_machines(cloud: Live) ->
     assert guest.sees() == []
 
 
+@pytest.mark.slow
 @pytest.mark.rule("T-06", "T-09", "T-16")
 def test_two_hundred_changes_at_once_leave_a_set_that_adds_up(cloud: Live) -> None:
     group = "busy"

@@ -26,6 +26,7 @@ def test_a_forbidden_mode_is_left_out_and_named() -> None:
     assert "This machine forbids exec --isolate." in section.notes
 
 
+@pytest.mark.slow
 def test_every_mode_is_measured() -> None:
     section = exec_.suite(rounds=1, requests=3)
 

@@ -90,6 +90,7 @@ def test_a_wrong_marker_is_refused(tmp_path: Path, marker: str, message: str) ->
     assert message in done.stdout
 
 
+@pytest.mark.slow
 def test_workers_do_not_disturb_each_other(tmp_path: Path) -> None:
     write(tmp_path, {"test_many.py": MANY})
 

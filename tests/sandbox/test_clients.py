@@ -76,6 +76,7 @@ def test_a_static_program_finds_its_machine_and_its_memory_stays_as_it_was(
     assert (done.code, done.stdout.strip(), done.stderr) == (0, VM, "")
 
 
+@pytest.mark.slow
 def test_a_static_program_in_isolation_finds_its_machine(isolating: Exec, static: Path) -> None:
     done = isolating.run(str(static), isolate=True)
 
@@ -102,6 +103,7 @@ def test_the_other_addresses_lead_there_too(redirecting: Exec, address: tuple[st
     assert (done.code, done.stdout.strip(), done.stderr) == (0, VM, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_the_other_addresses_exist_in_isolation(isolating: Exec, address: tuple[str, ...]) -> None:
     done = isolating.run(*python(RAW, *address), isolate=True)

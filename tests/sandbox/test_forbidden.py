@@ -25,7 +25,10 @@ def test_without_user_namespaces_isolate_says_so_and_goes_on_in_the_default_mode
     assert done.stderr == f"{NO_NAMESPACES}; continuing without --isolate, in the network of this machine\n"
 
 
-@pytest.mark.parametrize("client", [pytest.param(CURL, id="curl"), pytest.param(ASYNCIO, id="asyncio")])
+@pytest.mark.parametrize(
+    "client",
+    [pytest.param(CURL, id="curl"), pytest.param(ASYNCIO, id="asyncio", marks=pytest.mark.slow)],
+)
 def test_where_sockets_cannot_be_taken_over_a_program_finds_its_machine(
     redirecting: Exec, client: tuple[str, ...] | str
 ) -> None:

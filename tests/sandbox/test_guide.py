@@ -21,6 +21,7 @@ def run(redirecting: Exec, command: str) -> None:
     assert (done.code, vm) == (0, "--vm"), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.runs("docs/guides/try-your-own-software.md")
 def test_the_commands_of_the_guide_work(redirecting: Exec) -> None:
     for command in COMMANDS:

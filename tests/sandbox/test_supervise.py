@@ -66,7 +66,10 @@ def started(exec_: Exec, *program: str, isolate: bool) -> Iterator["subprocess.P
             process.kill()
 
 
-MODES = [pytest.param("redirecting", id="default"), pytest.param("isolating", id="isolated")]
+MODES = [
+    pytest.param("redirecting", id="default"),
+    pytest.param("isolating", id="isolated", marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(params=MODES)
