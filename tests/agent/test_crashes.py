@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -223,5 +224,12 @@ def test_a_recovery_whose_failure_is_heard_late_is_tried_again() -> None:
     assert [phase for phase, _ in world.done] == ["prepare", "approve", "recover", "recover"]
 
 
+class ManyCrashes(World):
+    """The same world, for more histories."""
+
+
 TestCrashes = World.TestCase
-TestCrashes.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestCrashes.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
+
+TestManyCrashes = pytest.mark.slow(ManyCrashes.TestCase)
+TestManyCrashes.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)

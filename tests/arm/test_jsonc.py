@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairwarning.arm.templates.jsonc import to_strict_json
@@ -36,8 +36,21 @@ def test_what_is_almost_json_becomes_json(text: str, meaning: Json) -> None:
     assert json.loads(to_strict_json(text)) == meaning
 
 
+@settings(max_examples=25)
 @given(JSON)
 def test_what_is_json_keeps_its_meaning(document: Json) -> None:
+    check_meaning(document)
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(JSON)
+def test_many_documents_of_json_keep_their_meaning(document: Json) -> None:
+    check_meaning(document)
+
+
+def check_meaning(document: Json) -> None:
+    """Check that a document means the same afterwards, however it is written."""
     assert json.loads(to_strict_json(json.dumps(document, indent=1))) == document
     assert json.loads(to_strict_json(json.dumps(document, ensure_ascii=False))) == document
 

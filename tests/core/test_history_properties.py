@@ -60,7 +60,7 @@ class DurableHistories(Histories):
 TestHistories = pytest.mark.rule(
     "L-02", "L-11", "L-18", "R-16", "R-18", "S-01", "S-03", "S-04", "T-13", "T-24"
 )(Histories.TestCase)
-TestHistories.settings = settings(max_examples=60, stateful_step_count=40, phases=PHASES)
+TestHistories.settings = settings(max_examples=25, stateful_step_count=40, phases=PHASES)
 
 TestDurableHistories = DurableHistories.TestCase
 TestDurableHistories.settings = settings(max_examples=6, stateful_step_count=30, phases=PHASES)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairwarning.core.machine_table import MachineTable, MachineTableDraft
@@ -48,8 +48,21 @@ machines = st.builds(
 entries = st.lists(machines | st.sampled_from("abcd").map(VmName))
 
 
+@settings(max_examples=40)
 @given(entries, entries)
 def test_a_table_behaves_like_a_dictionary_of_machines(first: list[Entry], then: list[Entry]) -> None:
+    check_table(first, then)
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(entries, entries)
+def test_a_table_behaves_like_a_dictionary_after_many_changes(first: list[Entry], then: list[Entry]) -> None:
+    check_table(first, then)
+
+
+def check_table(first: list[Entry], then: list[Entry]) -> None:
+    """Compare a table with a dictionary after the same changes."""
     expected: dict[VmName, Machine] = {}
     for entry in (*first, *then):
         if isinstance(entry, Machine):

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairwarning.control.control import Control
@@ -235,8 +235,24 @@ def test_a_refusal_that_another_batch_got_ahead_of_is_decided_again() -> None:
     assert asyncio.run(story()) == [CommandRefused]
 
 
-@given(st.lists(st.sampled_from([WORKS, FAILS_BEFORE, FAILS_AFTER]), max_size=40))
+PLANS = st.lists(st.sampled_from([WORKS, FAILS_BEFORE, FAILS_AFTER]), max_size=40)
+
+
+@settings(max_examples=25)
+@given(PLANS)
 def test_whatever_fails_an_approval_that_was_answered_is_there(plan: list[str]) -> None:
+    check_approvals(plan)
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(PLANS)
+def test_after_many_failures_an_approval_that_was_answered_is_there(plan: list[str]) -> None:
+    check_approvals(plan)
+
+
+def check_approvals(plan: list[str]) -> None:
+    """Check that approvals that were answered are kept by a store that fails as planned."""
     events = [EventId(f"E{number}") for number in range(12)]
 
     async def client(engine: Engine, number: int) -> set[EventId]:

@@ -165,7 +165,7 @@ async def waited(steps: Sequence[Step], end: datetime) -> Sequence[Entry]:
 
 
 @pytest.mark.rule("L-02")
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(STEPS)
 def test_moving_the_clock_gives_the_same_journal_as_waiting(steps: Sequence[Step]) -> None:
     check_both_ways(steps)

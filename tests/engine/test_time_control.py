@@ -41,9 +41,21 @@ def test_skipping_an_hour_gives_the_same_history_as_waiting_one() -> None:
     assert waited.now == skipped.now
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.lists(st.integers(1, 900), max_size=12))
 def test_the_number_of_steps_does_not_matter(steps: list[int]) -> None:
+    check_steps(steps)
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(st.lists(st.integers(1, 900), max_size=12))
+def test_in_many_histories_the_number_of_steps_does_not_matter(steps: list[int]) -> None:
+    check_steps(steps)
+
+
+def check_steps(steps: list[int]) -> None:
+    """Check that these steps leave the same journal as a single one."""
     many, single = busy(), busy()
 
     for seconds in steps:

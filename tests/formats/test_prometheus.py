@@ -1,7 +1,7 @@
 """Metrics in the text format of Prometheus."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -68,8 +68,16 @@ FAMILIES = st.builds(
 )
 
 
+@settings(max_examples=25)
 @given(st.lists(FAMILIES))
 def test_what_was_rendered_is_parsed(families: list[MetricFamily]) -> None:
+    assert parse_metrics(render_metrics(families)) == families
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(st.lists(FAMILIES))
+def test_of_many_metrics_what_was_rendered_is_parsed(families: list[MetricFamily]) -> None:
     assert parse_metrics(render_metrics(families)) == families
 
 

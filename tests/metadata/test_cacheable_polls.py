@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,9 +65,21 @@ ENGINE = Engine(MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy())
 PREPARE = MetadataApp(Control(ENGINE), UNHURRIED).prepare
 
 
-@settings(max_examples=300)
+@settings(max_examples=75)
 @given(st.lists(some_head(), min_size=1, max_size=12))
 def test_whatever_came_before_a_head_asks_for_what_its_own_lines_say(sent: list[bytes]) -> None:
+    check_lookups(sent)
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(st.lists(some_head(), min_size=1, max_size=12))
+def test_whatever_came_before_each_of_many_heads_asks_for_what_its_own_lines_say(sent: list[bytes]) -> None:
+    check_lookups(sent)
+
+
+def check_lookups(sent: list[bytes]) -> None:
+    """Check that the cache finds for each head what the head itself asks for."""
     cache = RequestCache(PREPARE, max_entries=3)
 
     for data in sent * 2:

@@ -59,15 +59,15 @@ def test_what_is_whole_is_read_whole(stopped: Sample, left: Sample, tmp_path: Pa
 
 
 def test_a_flipped_bit_in_the_database_is_never_served(stopped: Sample, tmp_path: Path) -> None:
-    assert served_wrongly(stopped, flips(stopped, DATABASE, 150, seed=1), tmp_path) == []
+    assert served_wrongly(stopped, flips(stopped, DATABASE, 60, seed=1), tmp_path) == []
 
 
 def test_a_flipped_bit_in_the_log_is_never_served(left: Sample, tmp_path: Path) -> None:
-    assert served_wrongly(left, flips(left, WAL, 100, seed=2), tmp_path) == []
+    assert served_wrongly(left, flips(left, WAL, 40, seed=2), tmp_path) == []
 
 
 def test_zeroed_pages_and_noise_are_never_served(stopped: Sample, tmp_path: Path) -> None:
-    assert served_wrongly(stopped, overwritten(stopped, DATABASE, 30, seed=3), tmp_path) == []
+    assert served_wrongly(stopped, overwritten(stopped, DATABASE, 12, seed=3), tmp_path) == []
 
 
 def test_what_is_not_served_is_found_by_looking_at_all_of_it(stopped: Sample, tmp_path: Path) -> None:
@@ -93,6 +93,7 @@ def test_no_bit_of_the_header_and_no_flip_anywhere_is_served(
     stopped: Sample, left: Sample, tmp_path: Path
 ) -> None:
     damages = [*header_flips(stopped, DATABASE, 110), *flips(stopped, DATABASE, 1500, seed=4)]
+    damages += overwritten(stopped, DATABASE, 60, seed=3)
     assert served_wrongly(stopped, damages, tmp_path) == []
     damages = [*header_flips(left, WAL, 64), *flips(left, WAL, 800, seed=5)]
     assert served_wrongly(left, damages, tmp_path) == []

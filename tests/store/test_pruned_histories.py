@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,7 +80,7 @@ def check(history: Sequence[Step], pruned: Outcome) -> None:
 SLICES = st.sampled_from([1, 3, 1000])
 
 
-@settings(max_examples=50)
+@settings(max_examples=15)
 @given(HISTORIES, SLICES)
 def test_pruning_at_any_moment_changes_no_decision_and_takes_nothing_that_is_needed(
     history: Sequence[Step], most: int
@@ -87,7 +88,21 @@ def test_pruning_at_any_moment_changes_no_decision_and_takes_nothing_that_is_nee
     check(history, forget_in_memory(history, most))
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(HISTORIES, SLICES)
 def test_nor_does_it_on_disk(history: Sequence[Step], most: int) -> None:
+    check(history, forget_on_disk(history, most))
+
+
+@pytest.mark.slow
+@settings(max_examples=50)
+@given(HISTORIES, SLICES)
+def test_pruning_changes_no_decision_in_many_histories(history: Sequence[Step], most: int) -> None:
+    check(history, forget_in_memory(history, most))
+
+
+@pytest.mark.slow
+@settings(max_examples=8)
+@given(HISTORIES, SLICES)
+def test_nor_does_it_in_many_on_disk(history: Sequence[Step], most: int) -> None:
     check(history, forget_on_disk(history, most))

@@ -259,7 +259,7 @@ def from_journal(lines: Sequence[Entry]) -> Scopes:
     return {one: replace(scope, version=versions[one]) for one, scope in replayed(lines).items()}
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(HISTORIES)
 def test_replaying_the_journal_gives_what_is_stored_and_every_store_agrees(history: Sequence[Step]) -> None:
     check_agreement(history)
