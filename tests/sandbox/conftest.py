@@ -12,14 +12,14 @@ from tests.needs import lack, need
 from tests.sandbox.programs import C, Exec
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def unchecked_exec(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exec]:
     """Yield ``exec``, whether or not its modes are allowed here."""
     with up(tmp_path_factory.mktemp("sandbox"), "--scale-set", "web=2", "--arm-names") as server:
         yield Exec(operator=server.ready["operator"])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def redirecting(unchecked_exec: Exec) -> Exec:
     """Return ``exec`` where its default mode is allowed."""
     tried = unchecked_exec.run("true")
@@ -28,7 +28,7 @@ def redirecting(unchecked_exec: Exec) -> Exec:
     return unchecked_exec
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def isolating(unchecked_exec: Exec) -> Exec:
     """Return ``exec`` where ``--isolate`` is allowed."""
     tried = unchecked_exec.run("true", isolate=True)
