@@ -1,20 +1,13 @@
-"""The OpenAPI document is valid and complete, and the server conforms to it."""
+"""The OpenAPI document is valid and complete, and the server conforms to it.
+
+The libraries that check this take a second to import, and every worker imports this module.
+"""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, settings
-from openapi_spec_validator import OpenAPIV31SpecValidator
-from schemathesis import Case
-from schemathesis.checks import not_a_server_error
-from schemathesis.generation.hypothesis.builder import HypothesisTestConfig, HypothesisTestMode, create_test
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
@@ -24,12 +17,15 @@ from fairwarning.operator.routes import ROUTES
 from tests.operator.operator_client import URL, operator_client
 
 if TYPE_CHECKING:
+    from schemathesis import Case
     from schemathesis.specs.openapi.schemas import OpenApiOperation
 
 WEB = Blueprint(name="web", count=2, terminate_notice=timedelta(minutes=5))
 
 
 def test_the_document_is_valid_openapi() -> None:
+    from openapi_spec_validator import OpenAPIV31SpecValidator
+
     OpenAPIV31SpecValidator(document(ROUTES)).validate()
 
 
@@ -57,6 +53,8 @@ def members(value: Json) -> dict[str, Json]:
 
 def operation(route: OperatorRoute) -> "OpenApiOperation":
     """Return one operation as the served document describes it, over a small fleet."""
+    import schemathesis
+
     client = operator_client(WEB)
     # After shutdown, feeds end and can be read to their end.
     client.shutdown.set()
@@ -68,6 +66,13 @@ def operation(route: OperatorRoute) -> "OpenApiOperation":
 
 def conforms(case: "Case[OpenApiOperation]") -> None:
     """Send one request and compare the response with the document."""
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi.checks import (
+        content_type_conformance,
+        response_schema_conformance,
+        status_code_conformance,
+    )
+
     case.call_and_validate(
         base_url=URL,
         checks=[
@@ -85,6 +90,12 @@ def conforms(case: "Case[OpenApiOperation]") -> None:
 def test_no_request_makes_the_server_fail_or_deviate_from_the_document(
     route: OperatorRoute,
 ) -> None:
+    from schemathesis.generation.hypothesis.builder import (
+        HypothesisTestConfig,
+        HypothesisTestMode,
+        create_test,
+    )
+
     subject = operation(route)
     plan = HypothesisTestConfig(
         project=subject.schema.config,
