@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from tests.counting import Counting
+from tests.heap import FrozenHeap
 from tests.needs import SKIP_NOTHING, need
 from tests.order import LongestFirst
 from tests.pages import CommandsAreRun
@@ -25,6 +26,7 @@ settings.load_profile("ci" if os.environ.get("CI") or os.environ.get(SKIP_NOTHIN
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # a worker of pytest-xdist runs only some of the tests
         config.pluginmanager.register(Counting())
+    config.pluginmanager.register(FrozenHeap())
     config.pluginmanager.register(LongestFirst())
     config.pluginmanager.register(CommandsAreRun())
 
