@@ -20,6 +20,14 @@ LONGEST = (
     "cli/test_up.py",
     "cli/test_handler.py",
     "arm/test_sdk.py",
+    "sandbox/test_supervise.py",
+    "arm/test_wrong_input.py",
+    "arm/test_validation.py",
+    "plugin/test_plugin.py",
+    "tests/test_listener.py",
+    "deciders/test_histories.py",
+    "deciders/test_traps.py",
+    "store/test_postgres_failures.py",
 )
 
 
