@@ -97,7 +97,7 @@ def test_a_build_does_not_read_what_git_ignores(tmp_path: Path) -> None:
     clone = checkout(tmp_path / "here")
     python = environment(ROOT / "tools" / "release" / "distributions.txt") / "python"
 
-    command = [python, "-c", FOLDERS_READ, tmp_path]
+    command = [str(python), "-c", FOLDERS_READ, str(tmp_path)]
     done = subprocess.run(command, cwd=clone, check=True, capture_output=True, text=True)
 
     folders = {Path(line).relative_to(clone).parts[:1] for line in done.stdout.splitlines()}
