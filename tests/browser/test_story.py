@@ -14,6 +14,8 @@ from tests.cli.server import Server, free_port, up
 
 expect.set_options(timeout=TIMEOUT)
 
+pytestmark = pytest.mark.slow
+
 FLEET = ("--clock", "manual", "--start-enabled", "--vm", "db", "--vm", "mail", "--vm", "dns", "--vm", "ntp")
 
 #: The flash message of a page.
