@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import Schedule
+from fairwarning.core.model import EventId
 from fairwarning.drivers.simulated import Mishap
 from tests.fleet_harness import NOON, FleetHarness, span
 
@@ -99,3 +101,23 @@ def test_a_server_that_was_away_takes_up_what_became_due_meanwhile() -> None:
     stage.advance("5s")
 
     assert stage.story(event) == ["scheduled", "started", "finished"]
+
+
+@pytest.mark.rule("L-02")
+def test_what_upkeep_starts_at_a_deadline_ends_at_its_own_instant() -> None:
+    stage = FleetHarness(WEB)
+    stage.cause("freeze", "web_0", notice="1m")
+    restarts: list[EventId] = []
+
+    async def restart_another() -> None:
+        if stage.now == NOON + span("1m") and not restarts:
+            restarts.append(stage.new_id())
+            machines = (stage.ref("web_1"),)
+            await stage.engine.handle(
+                Schedule(id=restarts[0], cause="restart", machines=machines, notice=span("0s"))
+            )
+
+    stage.engine.upkeep.append(restart_another)
+    stage.advance("1h")
+
+    assert stage.history(restarts[0])[-1].at == NOON + span("1m") + span("5s")

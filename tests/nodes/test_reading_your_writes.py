@@ -8,6 +8,7 @@ import pytest
 from bench.delegate import Delegate
 from fairwarning.arm.tokens import load_tokens
 from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import CreateSet
 from fairwarning.core.document.render import Json
 from fairwarning.engine import engine
 from fairwarning.engine.ports import StoreState
@@ -161,6 +162,28 @@ def test_many_who_look_for_the_unknown_share_the_questions() -> None:
     run(look())
 
     assert store.asked == 2
+
+
+def test_who_waits_behind_a_caller_that_hangs_up_asks_again() -> None:
+    store = CountingStore(MemoryStore())
+    node, other = start_node(store), start_node(store)
+    store.silent = True
+
+    async def look() -> None:
+        first = asyncio.create_task(node.engine.catch_up())
+        await asyncio.sleep(0)
+        # Both need a question that begins after their calls; the one who asks it hangs up.
+        second, third = (asyncio.create_task(node.engine.catch_up()) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        await other.engine.handle(CreateSet(seed="seed", blueprint=WEB))
+        second.cancel()
+        store.silent = False
+        assert await third
+
+    run(look())
+
+    assert "web" in node.engine.scopes()
 
 
 def test_a_store_that_does_not_answer_delays_what_is_not_found_for_a_bounded_time(

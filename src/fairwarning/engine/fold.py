@@ -137,7 +137,7 @@ class Fold:
             self.after[scope_id] = scope
         self.texts.update(texts)
 
-    def replay(self, lines: Iterable[Line]) -> None:
+    def replay(self, lines: Sequence[Line]) -> None:
         """Add the journal lines of a request that another node has decided."""
         changes = tuple(line for line in lines if isinstance(line, Change))
         before = {one: scope for one in touched(changes) if (scope := self.find_scope(one)) is not None}

@@ -45,7 +45,8 @@ class Follower:
         self._store = store
         self._replica = replica
         #: How often ``catch_up`` has begun to ask for the last line; callers share questions.
-        self._questions = 0
+        #: How many questions for the last line have begun, and the number of the last that was answered.
+        self._questions = self._answered = 0
         self._asking = asyncio.Lock()
         self._installed = installed
         self._reloaded = reloaded
@@ -82,9 +83,11 @@ class Follower:
         """
         begun = self._questions
         async with self._asking:
-            if self._questions == begun:
+            # A question counts only if whoever asked it was told the answer, and has not hung up before.
+            if self._answered <= begun:
                 self._questions += 1
                 await self.reach(await self._store.last())
+                self._answered = self._questions
 
     def install(self, entries: Sequence[Entry]) -> None:
         """Apply batches that begin at the replica's next line or before; lines it has are left out."""
