@@ -12,11 +12,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from bench.measure import family, ratios, spread
+from bench.load import PATIENCE
+from bench.measure import ratios, spread
 from bench.report import show, table
 from bench.servers import ROOT
 
@@ -30,30 +31,33 @@ if __name__ == "__main__":
 """
 
 #: What a stopped process does not add to: units of CPU, and of memory.
-_UNITS_IN_TURNS = ("CPU", "B")
+_UNITS_IN_TURNS = ("CPU", "B", "MB")
 
 #: One value per round, by suite, name, reference or unit, and goal.
 Medians = dict[tuple[str, str, str, str], list[float]]
 
-Process: TypeAlias = "subprocess.Popen[bytes]"
-
 #: The results of a suite.
 Results = Mapping[str, list[Mapping[str, object]]]
+
+Process: TypeAlias = "subprocess.Popen[bytes]"
 
 
 def compare(suites: Sequence[str], other: Path, rounds: int, turn: float | None = None) -> str:
     """Return a table of everything that both checkouts measured, with the ratio of each round."""
-    medians: dict[Path, Medians] = {other: {}, ROOT: {}}
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, frame: sys.exit(128 + number))  # leaves no process stopped
+    before, after = Medians(), Medians()
     for number in range(rounds):
         for suite in suites:
             print(f"bench: round {number + 1} of {rounds}, {suite} …", file=sys.stderr)
-            checkouts = (other, ROOT) if number % 2 else (ROOT, other)
-            results = _both(suite, checkouts, turn)
-            for checkout, section in zip(checkouts, results, strict=True):
+            sides = [(other, before), (ROOT, after)]
+            sides = sides if number % 2 else sides[::-1]
+            results = _both(suite, [checkout for checkout, _ in sides], turn)
+            for (_, medians), section in zip(sides, results, strict=True):
                 for key, value in _measured(suite, section, in_turns=turn is not None):
-                    medians[checkout].setdefault(key, []).append(value)
+                    medians.setdefault(key, []).append(value)
     header = ("suite", "what", "against or unit", "goal", "before", "after", "after ÷ before")
-    return table(header, rows(medians[other], medians[ROOT]))
+    return table(header, rows(before, after))
 
 
 def _both(suite: str, checkouts: Sequence[Path], turn: float | None) -> list[Results]:
@@ -64,51 +68,69 @@ def _both(suite: str, checkouts: Sequence[Path], turn: float | None) -> list[Res
         files = [Path(folder, f"{number}.json") for number, _ in enumerate(checkouts)]
         started = []
         for checkout, file in zip(checkouts, files, strict=True):
-            child = stack.enter_context(_started([sys.executable, script, suite, file], suite, checkout))
-            started.append(child)
+            started.append(
+                stack.enter_context(_suite([sys.executable, script, suite, file], suite, checkout))
+            )
             if turn is None:
-                child.wait()
+                check_end(started[-1])
         if turn is not None:
             take_turns(started, turn)
-        for child in started:
-            if child.returncode:
-                raise subprocess.CalledProcessError(child.returncode, child.args)
         return [json.loads(file.read_text())["suites"][0] for file in files]
 
 
-@contextmanager
-def _started(command: Sequence[str | Path], suite: str, checkout: Path) -> Iterator[Process]:
+def _suite(command: Sequence[str | Path], suite: str, checkout: Path) -> AbstractContextManager[Process]:
     """Start a suite with the code of a checkout, and with its bench if that has the suite."""
     bench = checkout if (checkout / "bench" / f"{suite}.py").exists() else ROOT
     path = os.pathsep.join(map(str, (checkout / "src", bench)))
     # The suite starts modules of its own from its working directory.
-    child = subprocess.Popen(command, cwd=bench, env={**os.environ, "PYTHONPATH": path})
+    return started_group(command, cwd=bench, env={**os.environ, "PYTHONPATH": path})
+
+
+@contextmanager
+def started_group(
+    command: Sequence[str | Path], cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> Iterator[Process]:
+    """Run a process in a group of its own, so that it can be stopped with its children; end it at last."""
+    child = subprocess.Popen(command, cwd=cwd, env=env, start_new_session=True)
     try:
         yield child
     finally:
         if child.poll() is None:
-            _signal(child, signal.SIGCONT)
-            child.send_signal(signal.SIGINT)  # so that it ends its servers
-            child.wait()
+            os.killpg(child.pid, signal.SIGCONT)
+            child.send_signal(signal.SIGINT)  # a suite then ends its servers
+            try:
+                child.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
 
 
 def take_turns(processes: Sequence[Process], seconds: float) -> None:
-    """Let processes run until all have ended: one at a time, while the others and their descendants stop."""
+    """Let processes run until all have ended: one at a time, while the groups of the others are stopped.
+
+    Raises:
+        CalledProcessError: a process failed; the others have not ended.
+    """
     for process in processes:
-        _signal(process, signal.SIGSTOP)
-    while running := [process for process in processes if process.poll() is None]:
+        os.killpg(process.pid, signal.SIGSTOP)
+    while running := [process for process in processes if process.returncode is None]:
         for process in running:
-            _signal(process, signal.SIGCONT)
+            os.killpg(process.pid, signal.SIGCONT)
             try:
-                process.wait(seconds)
+                check_end(process, seconds)
             except subprocess.TimeoutExpired:
-                _signal(process, signal.SIGSTOP)
+                os.killpg(process.pid, signal.SIGSTOP)
 
 
-def _signal(process: Process, number: signal.Signals) -> None:
-    for member in family(process.pid):
-        with suppress(ProcessLookupError):
-            os.kill(member, number)
+def check_end(process: Process, seconds: float | None = None) -> None:
+    """Wait for the end of a process.
+
+    Raises:
+        TimeoutExpired: the process runs for longer.
+        CalledProcessError: the process failed.
+    """
+    if process.wait(seconds):
+        raise subprocess.CalledProcessError(process.returncode, process.args)
 
 
 def _measured(

@@ -10,7 +10,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -84,10 +84,9 @@ def descriptors(pid: int) -> int:
 def family(pid: int) -> Iterator[int]:
     """Yield a process and all its descendants."""
     yield pid
-    with suppress(FileNotFoundError, ProcessLookupError):  # the process has ended
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in _text(task / "children").split():
-                yield from family(int(child))
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in _text(task / "children").split():
+            yield from family(int(child))
 
 
 def _text(path: Path) -> str:

@@ -41,8 +41,8 @@ NOTES = (
     f"Growth with pending events: scopes of {PER_SCOPE + 1} machines with {PER_SCOPE} events each; CPU time "
     "of this process, no sockets, no disk. An expiry is the cost of a tick per event that reaches its "
     "not-before.",
-    f"Approval and refresh: a guest's POST and the poll that follows it, on average of {SCOPES} scopes of "
-    "each size, with 1,000 machines; server CPU, HTTP and sockets included.",
+    f"Approval and refresh: a guest's POST and the poll that follows it, averaged over {SCOPES} scopes with "
+    "that many events; all have 1,000 machines; server CPU, HTTP and sockets included.",
 )
 
 #: µs of CPU, by size and round.

@@ -96,6 +96,8 @@ def main(words: list[str]) -> None:
     options = parser.parse_args(words)
     if options.write_docs and options.suites:
         parser.error("--write-docs runs all suites: name none")
+    if options.turn is not None and (options.against is None or options.turn <= 0):
+        parser.error("--turn takes a number of seconds above 0, and needs --against")
     if options.against is not None:
         suites = options.suites or list(SUITES)
         print(against.compare(suites, options.against.absolute(), options.rounds, options.turn))

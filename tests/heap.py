@@ -5,19 +5,20 @@ full collection visits all of them.
 """
 
 import gc
+from collections.abc import Generator
 
 import pytest
 
 
 class FrozenHeap:
-    """Collects no garbage until the tests are collected, and never visits what there was by then."""
+    """Collects no garbage until the tests are collected, and never visits the objects that exist by then."""
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection(self) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
         gc.disable()
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_finish(self) -> None:
-        gc.collect()
-        gc.freeze()
-        gc.enable()
+        try:
+            return (yield)
+        finally:
+            gc.collect()
+            gc.freeze()
+            gc.enable()

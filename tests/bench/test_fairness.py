@@ -61,13 +61,25 @@ subprocess.run([sys.executable, "-c", child, *sys.argv[1:]], check=True)
 
 def test_processes_that_take_turns_are_stopped_with_their_children(tmp_path: Path) -> None:
     file = tmp_path / "letters"
-    processes = [subprocess.Popen([sys.executable, "-c", WRITER, file, letter]) for letter in "ab"]
+    writers = [against.started_group([sys.executable, "-c", WRITER, str(file), letter]) for letter in "ab"]
 
-    against.take_turns(processes, 0.05)
+    with writers[0] as first, writers[1] as second:
+        against.take_turns([first, second], 0.05)
 
     letters = file.read_text().split()
     turns = 1 + sum(before != after for before, after in pairwise(letters))
-    assert [process.returncode for process in processes] == [0, 0]
+    assert (first.returncode, second.returncode) == (0, 0)
     assert sorted(letters) == ["a"] * 100 + ["b"] * 100
     # Side by side, the letters would alternate about a hundred times.
     assert turns < 40
+
+
+def test_a_process_that_fails_ends_the_turns_and_none_stays_stopped() -> None:
+    waits = against.started_group([sys.executable, "-c", "import signal; signal.pause()"])
+    fails = against.started_group([sys.executable, "-c", "raise SystemExit(3)"])
+
+    with pytest.raises(subprocess.CalledProcessError), waits as waiting, fails as failing:
+        against.take_turns([waiting, failing], 0.01)
+
+    assert failing.returncode == 3
+    assert waiting.returncode is not None

@@ -184,7 +184,7 @@ def test_what_is_decided_while_the_store_writes_is_written_together() -> None:
     assert len(batches) <= 3
 
 
-def test_scopes_beyond_one_slice_are_all_attended_to() -> None:
+def test_more_scopes_than_are_attended_to_at_once_are_all_attended_to() -> None:
     stage = FleetHarness(policy=Policy(start_enabled=True))
     count = MOST_AT_ONCE + 10
     for number in range(count):

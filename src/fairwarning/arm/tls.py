@@ -62,7 +62,7 @@ class CertifiedKey(NamedTuple):
 
     def sign(self, data: bytes) -> bytes:
         """Return the data with its signature and the certificate, as PKCS #7 in DER."""
-        # Imported with the first document, to start the server faster: it imports the parsers of e-mail.
+        # Imported with the first document, to start the server faster: pkcs7 imports the package email.
         from cryptography.hazmat.primitives.serialization import pkcs7
 
         builder = pkcs7.PKCS7SignatureBuilder().set_data(data)

@@ -250,11 +250,11 @@ class OperatorClient:
         )
 
     def _authorities(self) -> "ssl.SSLContext | bool":
-        """Return the authorities to trust; True stands for those of this machine, which take long to read."""
+        """Return the authorities to trust; True stands for those of this machine, which are slow to load."""
         import ssl
 
         if self._trust is None and not self.url.lower().startswith("https:"):
-            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts none, and no connection asks
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts none; plain HTTP does not use it
         return self._trust or True
 
     def close(self) -> None:

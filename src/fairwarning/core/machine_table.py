@@ -55,7 +55,7 @@ class MachineTable(Mapping[VmName, Machine]):
         return self._rows[name][1:].partition("\0")[2]
 
     def shared_fields(self, name: VmName) -> Machine:
-        """Return what a machine may share with others: the machine without name and ids, not a copy."""
+        """Return what a machine may share with others, as a machine whose name and ids are empty."""
         return self._shared[self._rows[name][0]]
 
     def hosts(self) -> frozenset[HostId]:

@@ -1,9 +1,9 @@
 """What makes an engine one node of several: its heartbeats, the other nodes, and how far its clock is off.
 
 Every node knows every deadline. The nodes that are alive are ranked for each scope by a rendezvous hash, and
-the node of rank r acts r seconds after the deadline, so that the others find the work done. A node that is
-alone, or does not know the others yet, has rank 0. A wrong list of nodes costs a second or a conflict, never
-correctness: the store compares stamps.
+the node of rank r acts r seconds after it has noticed the deadline, so that the others find the work done. A
+node that is alone, or does not know the others yet, has rank 0. A wrong list of nodes costs a second or a
+conflict, never correctness: the store compares stamps.
 
 A heartbeat returns the time by the store's clock, which was read between the call and its return. The known
 offset stands as long as the new measurement allows it, so a slow answer is no reason to doubt the clock. A

@@ -8,8 +8,8 @@ the impact is left alone. A commit that leaves an impact unseen makes the scope 
 Scopes are attended to side by side, in the order of their names, at most one task per scope. What a scope's
 observations and deadlines lead to at one moment is one request to the engine; an impact that this request
 starts is looked at in the same task. The reconciler holds no truth: whatever it forgets, it finds again in
-the state. A scope with an outstanding impact is always one of four: to be looked at, queued, attended to, or
-looked at with an instant to look again, if the driver has named one.
+the state. A scope with an outstanding impact is always in one of four states: to be looked at, queued,
+attended to, or looked at. In the last one it has an instant for the next look, if the driver has named one.
 
 Every node of several does this. A scope that is due, or has to be looked at, waits for its turn: a second for
 each node of a lower rank. A deadline has usually been handled by then, and nothing is left to do.
@@ -120,7 +120,7 @@ class Reconciler:
         #: Scopes that were queued again while a task attended to them, and whether each is due.
         self._again: dict[ScopeId, bool] = {}
         self._tasks: dict[ScopeId, asyncio.Task[None]] = {}
-        #: Done when no task is left, if anybody waits for it; its result is the first error of a task.
+        #: None unless a caller waits; done when no task is left, with the first error of a task.
         self._idle: asyncio.Future[Exception | None] | None = None
         self._problem: Exception | None = None
         self._retry_at: dict[ScopeId, float] = {}
@@ -430,7 +430,7 @@ class Reconciler:
             self.moved.set()
 
     def _back_off(self, scope_id: ScopeId) -> None:
-        """Keep a scope due although its observations were made, or have it looked at if none were."""
+        """Keep a scope due although its observations were made; without any, have it looked at."""
         self._retry_at[scope_id] = asyncio.get_running_loop().time() + RETRY_AFTER
         if scope_id in self._looks:
             self._looks[scope_id] = self._looks[scope_id]._replace(again_at=self._fleet.clock.now())

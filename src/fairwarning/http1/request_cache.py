@@ -9,7 +9,7 @@ so a client that never repeats a request does not fill the cache.
 
 Requests that differ only in ignored headers (a fresh request id, say) share one entry under their
 normalized head: the head without well-formed lines of ignored headers. A malformed line is kept, so it
-never matches; so is every empty line, so bytes that go on behind their head do not match either.
+never matches. Empty lines are kept, too, so bytes that continue after the end of a head never match.
 """
 
 import re
