@@ -21,12 +21,13 @@ from bench.measure import ratios, spread
 from bench.report import show, table
 from bench.servers import ROOT
 
-#: Runs one suite in a new process and writes its results.
+#: Runs one suite in a new process and writes its results. A process in the background would ignore SIGINT.
 _ONCE = """\
-import json, sys
+import json, signal, sys
 from datetime import UTC, datetime
 from bench import report, run
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     json.dump(report.data([run.SUITES[sys.argv[1]](True)], {}, datetime.now(UTC)), open(sys.argv[2], "w"))
 """
 
