@@ -80,9 +80,8 @@ WRITING = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA busy_timeout = 5000",
 )
-READING = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 5000")
-#: The first check reads every page once; what a larger cache would take stays with the process.
-CHECKING = (*READING, "PRAGMA cache_size = -256")
+#: Who reads everything reads each page once; what a larger cache takes for it stays with the process.
+READING = ("PRAGMA query_only = ON", "PRAGMA busy_timeout = 5000", "PRAGMA cache_size = -256")
 
 UPSERT_NOTE = """
     INSERT INTO note (key, value, checksum) VALUES (?, ?, ?)
@@ -368,7 +367,7 @@ class SqliteStore:
         return self._header
 
     def _check_loaded(self) -> None:
-        with translate_errors(self._path), closing(connect(self._path, CHECKING)) as database:
+        with translate_errors(self._path), closing(connect(self._path, READING)) as database:
             check_loaded(database)
 
     def _recover(self, database: sqlite3.Connection) -> None:
