@@ -83,7 +83,7 @@ class Follower:
         """
         begun = self._questions
         async with self._asking:
-            # A question counts only if whoever asked it was told the answer, and has not hung up before.
+            # A caller may be cancelled before the store answers: such a question helps no other caller.
             if self._answered <= begun:
                 self._questions += 1
                 await self.reach(await self._store.last())
