@@ -111,21 +111,27 @@ async def driven(driver: Driver, store: Store | None = None) -> AsyncIterator[Sc
         await scene.engine.close()
 
 
+def looks_after_a_restart(driver: ScriptedDriver) -> list[timedelta]:
+    """Restart a machine with ten seconds of notice; return when the driver was asked, counted from noon."""
+
+    async def story() -> None:
+        async with driven(driver) as scene:
+            await scene.make("db")
+            await scene.restart("db", notice="10s")
+            await asyncio.sleep(60)
+
+    run_leaping(story())
+    return [at - NOON for at, _ in driver.looks]
+
+
 # -- looking
 
 
 def test_an_impact_is_begun_once_and_looked_at_as_soon_as_its_event_has_started() -> None:
     driver = ScriptedDriver()
 
-    async def story() -> list[timedelta]:
-        async with driven(driver) as scene:
-            await scene.make("db")
-            await scene.restart("db", notice="10s")
-            await asyncio.sleep(60)
-            return [at - NOON for at, _ in driver.looks]
-
     # Once to see that it has not begun, once to see that it has.
-    assert run_leaping(story()) == [span("10s"), span("10s")]
+    assert looks_after_a_restart(driver) == [span("10s"), span("10s")]
     assert driver.begun == {(derive_id("restart", "db"), "db", 0): 1}
 
 
@@ -319,6 +325,56 @@ def test_a_scope_that_waits_for_a_call_costs_nothing_until_it_is_its_turn() -> N
     few, many = (run_leaping(questions_per_scope(calls * DRIVER_CALLS)) for calls in (1, 6))
 
     assert many <= few + 1
+
+
+class Cancelling(ScriptedDriver):
+    """A driver whose watch is cancelled from inside."""
+
+    async def watch(self) -> AsyncIterator[MachineRef]:
+        connection = asyncio.create_task(asyncio.sleep(100))
+        asyncio.get_running_loop().call_later(1, connection.cancel)
+        await connection
+        yield await self.hints.get()
+
+
+class FailingToEnd(ScriptedDriver):
+    """A driver whose watch fails when it is cancelled."""
+
+    async def watch(self) -> AsyncIterator[MachineRef]:
+        try:
+            yield await self.hints.get()
+        finally:
+            raise ConnectionResetError("closed twice")
+
+
+class EndingQuietly(ScriptedDriver):
+    """A driver whose watch does not let a cancellation out."""
+
+    async def watch(self) -> AsyncIterator[MachineRef]:
+        try:
+            yield await self.hints.get()
+        except asyncio.CancelledError:
+            return
+
+
+def test_a_watch_that_is_cancelled_from_inside_leaves_the_deadlines_alone() -> None:
+    assert looks_after_a_restart(Cancelling()) == [span("10s"), span("10s")]
+
+
+@pytest.mark.parametrize("driver", [FailingToEnd, EndingQuietly])
+def test_a_timer_that_is_cancelled_ends_whatever_the_watch_does(driver: type[ScriptedDriver]) -> None:
+    async def story() -> bool:
+        scene = Scene(driver(), MemoryStore())
+        await scene.engine.open()
+        task = asyncio.create_task(timer.run(scene.engine, scene.clock))
+        await asyncio.sleep(1)
+        task.cancel()
+        ended, _ = await asyncio.wait([task], timeout=3600)
+        task.cancel()
+        await scene.engine.close()
+        return bool(ended)
+
+    assert run_leaping(story())
 
 
 def test_a_watch_that_fails_leaves_the_deadlines_alone(caplog: pytest.LogCaptureFixture) -> None:

@@ -18,9 +18,8 @@ each node of a lower rank. A deadline has usually been handled by then, and noth
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -106,8 +105,8 @@ class Reconciler:
 
     def __init__(self, fleet: ReconciledFleet, driver: Driver) -> None:
         self.driver = driver
-        #: Set when the next deadline has become earlier, or a scope has to be looked at.
-        self.moved = asyncio.Event()
+        #: Called when the next deadline has become earlier, or a scope has to be looked at.
+        self.wake: Callable[[], None] = without_timer
         self._fleet = fleet
         self._deadlines = Deadlines()
         #: The turns of scopes that are due elsewhere first; each counts as the scope's deadline.
@@ -236,21 +235,29 @@ class Reconciler:
             if scope_id in self._tasks:
                 self._again[scope_id] = due or self._again.get(scope_id, False)
                 continue
-            task = asyncio.create_task(self._attend(scope_id, due=due))
-            self._tasks[scope_id] = task
-            task.add_done_callback(partial(self._finish, scope_id))
+            self._tasks[scope_id] = asyncio.create_task(self._run(scope_id, due=due))
 
-    def _finish(self, scope_id: ScopeId, task: asyncio.Task[None]) -> None:
-        del self._tasks[scope_id]
-        problem = None if task.cancelled() else task.exception()
+    async def _run(self, scope_id: ScopeId, *, due: bool) -> None:
+        """Attend to a scope; a task that is cancelled before its first step never counts as finished."""
+        try:
+            await self._attend(scope_id, due=due)
+        except Exception as problem:
+            self._note_problem(scope_id, problem)
+        finally:
+            self._finish(scope_id)
+
+    def _note_problem(self, scope_id: ScopeId, problem: Exception) -> None:
         # A full disk fails many scopes at once; the log needs it once.
-        if isinstance(problem, Exception) and self._problem is None:
+        if self._problem is None:
             expected = isinstance(problem, StorageError | ContendedError)
             log.error(
                 LogMessage("tick_failed", scope=scope_id, problem=problem if expected else None),
                 exc_info=None if expected else problem,
             )
             self._problem = problem
+
+    def _finish(self, scope_id: ScopeId) -> None:
+        del self._tasks[scope_id]
         if scope_id in self._again:
             self._queue.append((scope_id, self._again.pop(scope_id)))
         self._start()
@@ -378,7 +385,7 @@ class Reconciler:
         """Leave a scope's call to the driver to others."""
         self._calling.discard(scope_id)
         if self._unseen:
-            self.moved.set()
+            self.wake()
 
     def _impacts(self, scope: Scope) -> Sequence[Impact]:
         impacts = outstanding_impacts(scope, self._fleet.policy)
@@ -427,7 +434,7 @@ class Reconciler:
         elif turn is not None:
             del self._turns[scope.id]
         if self._deadlines.put(scope.id, deadline) or scope.id in self._unseen:
-            self.moved.set()
+            self.wake()
 
     def _back_off(self, scope_id: ScopeId) -> None:
         """Keep a scope due although its observations were made; without any, have it looked at."""
@@ -438,6 +445,10 @@ class Reconciler:
 
     def _backs_off(self, scope_id: ScopeId) -> bool:
         return asyncio.get_running_loop().time() < self._retry_at.get(scope_id, 0.0)
+
+
+def without_timer() -> None:
+    """Do nothing: no timer runs."""
 
 
 def _started_events(scope: Scope) -> Set[EventId]:
