@@ -80,6 +80,10 @@ class MachineTableDraft:
         mark = self._marks.get(_get_shared_fields(machine)) or self._new_mark(machine)
         self._rows[machine.name] = f"{mark}{machine.instance}\0{machine.vm_id}"
 
+    def put_like(self, like: VmName, name: VmName, vm_id: str, instance: str) -> None:
+        """Add or replace a machine that has all other fields of a machine that the table has already."""
+        self._rows[name] = f"{self._rows[like][0]}{instance}\0{vm_id}"
+
     def remove(self, name: VmName) -> str | None:
         """Remove a machine and return its ``vm_id``; None if there is no such machine."""
         row = self._rows.pop(name, None)

@@ -285,7 +285,8 @@ class Scope:
 
     def refs(self) -> Iterator[MachineRef]:
         """Yield the full names of all machines."""
-        return (MachineRef(self.id, name) for name in self.machines)
+        scope_id = self.id
+        return (MachineRef(scope_id, name) for name in self.machines)
 
     @property
     def enabled(self) -> bool:

@@ -22,6 +22,9 @@ FIRST_ADDRESS, LAST_ADDRESS = IPv4Address("127.1.0.1"), IPv4Address("127.255.255
 
 _FIRST, _LAST = int(FIRST_ADDRESS), int(LAST_ADDRESS)
 
+#: For how many numbers there is room each time that the array grows.
+_ROOM = 4096
+
 
 class Inventory:
     """Source addresses and their machines."""
@@ -64,7 +67,7 @@ class Inventory:
     def activate(self, number: int) -> bool:
         """Start answering the machine with this number; False if it was active already."""
         if number >= len(self._active):
-            self._active.extend(bytes(number + 1 - len(self._active)))
+            self._active.extend(bytes(number - len(self._active) + _ROOM))
         before, self._active[number] = self._active[number], 1
         return not before
 

@@ -115,10 +115,26 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 #: Formats that join columns with NUL, by the number of columns: formatting is twice as fast as joining.
 _JOINED = tuple("\0".join(["%s"] * number) for number in range(11))
 
+#: In the JSON of a machine, its scope, its name and its ids come first; other machines may share the rest.
+_SHARED_FIELDS = b',"update_domain":'
+
+#: How many combinations of shared fields are remembered while the machines of a scope are read.
+_MOST_COMBINATIONS = 1024
+
 _encoder = msgspec.json.Encoder()
 _properties = msgspec.json.Decoder(ScopeProperties)
 _machine = msgspec.json.Decoder(Machine)
 _event = msgspec.json.Decoder(Event)
+
+
+class _OwnFields(msgspec.Struct, forbid_unknown_fields=True):
+    scope: ScopeId
+    name: VmName
+    vm_id: str
+    instance: str
+
+
+_own_fields = msgspec.json.Decoder(_OwnFields)
 
 
 @dataclass(slots=True)
@@ -350,6 +366,42 @@ def _reading(table: str) -> Iterator[None]:
         raise UnreadableRowError(f"table {table}: {problem}") from problem
 
 
+class MachineReader:
+    """Puts tables of machines together; what machines have in common is read once."""
+
+    def __init__(self) -> None:
+        self.tables: dict[ScopeId, MachineTableDraft] = defaultdict(lambda: MachineTableDraft(MachineTable()))
+        #: The scope of the last machine, its table, and a machine for each JSON of shared fields.
+        self._scope: ScopeId | None = None
+        self._table = MachineTableDraft(MachineTable())
+        self._alike: dict[bytes, VmName] = {}
+
+    def add(self, body: bytes) -> None:
+        """Add a machine to the table of its scope."""
+        own, _, shared = body.partition(_SHARED_FIELDS)
+        like = self._alike.get(shared)
+        if like is None or not self._add_like(like, own + b"}"):
+            self._add_whole(body, shared)
+
+    def _add_like(self, like: VmName, own: bytes) -> bool:
+        try:
+            fields = _own_fields.decode(own)
+        except msgspec.ValidationError:  # the fields are in another order
+            return False
+        if fields.scope != self._scope:
+            return False
+        self._table.put_like(like, fields.name, fields.vm_id, fields.instance)
+        return True
+
+    def _add_whole(self, body: bytes, shared: bytes) -> None:
+        machine = _machine.decode(body)
+        if machine.scope != self._scope or len(self._alike) == _MOST_COMBINATIONS:
+            self._scope, self._table, self._alike = machine.scope, self.tables[machine.scope], {}
+        self._table.put(machine)
+        if shared:
+            self._alike[shared] = machine.name
+
+
 class ScopeReader:
     """Puts scopes together from their rows: machines and events first, in any number of portions."""
 
@@ -357,9 +409,7 @@ class ScopeReader:
         #: The scopes and their stamps, in the order of their rows.
         self.scopes: dict[ScopeId, Scope] = {}
         self.stamps: dict[ScopeId, int] = {}
-        self._tables: dict[ScopeId, MachineTableDraft] = defaultdict(
-            lambda: MachineTableDraft(MachineTable())
-        )
+        self._machines = MachineReader()
         self._events: dict[ScopeId, dict[EventId, Event]] = defaultdict(dict)
         self._shared: dict[int, int] = {}
         self._models: dict[MachineModel, MachineModel] = {}
@@ -372,8 +422,7 @@ class ScopeReader:
                 # The same as verified_rows() in half the time: there may be a million machines.
                 if crc32(b"\0".join((scope, name, body))) != checksum:
                     raise _damaged("machine", (scope, name))
-                machine = _machine.decode(body)
-                self._tables[machine.scope].put(machine)
+                self._machines.add(body)
 
     def add_events(self, rows: Iterable[EventRow]) -> None:
         """Add events, in their order."""
@@ -394,7 +443,7 @@ class ScopeReader:
                     facts=properties,
                     version=version,
                     incarnation=incarnation,
-                    machines=self._tables[properties.id].build(),
+                    machines=self._machines.tables[properties.id].build(),
                     events=MappingProxyType(events) if events else NO_EVENTS,
                 )
 
