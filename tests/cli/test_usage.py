@@ -134,6 +134,14 @@ def test_the_authorities_of_the_machine_are_read_only_for_tls(
             "--address gives a machine two addresses",
             id="a machine with two addresses",
         ),
+        *(
+            pytest.param(
+                ["up", "--vm", "a", *again],
+                "a is the name of two sets or machines; give them different names",
+                id=f"a name that {again[0]} gives again",
+            )
+            for again in (["--vm", "A"], ["--spot-vm", "a"], ["--scale-set", "a=2"])
+        ),
         pytest.param(
             ["up", "--first-call-delay", "30s"],
             "--first-call-delay needs --first-call delay",

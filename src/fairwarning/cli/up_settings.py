@@ -1,5 +1,6 @@
 """Turns the options of ``up`` into the settings of a server."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -144,6 +145,9 @@ def _contradictions(options: UpOptions) -> Iterator[tuple[object, str]]:
         "--address needs a shared listener: add --listen",
     )
     yield len(dict(options["address"])) < len(options["address"]), "--address gives a machine two addresses"
+    names = Counter(blueprint.name.lower() for blueprint in _blueprints(options, options))
+    for name, times in names.items():
+        yield times > 1, f"{name} is the name of two sets or machines; give them different names"
     delay = options["first_call_delay"]
     yield (
         delay and options["first_call"] == FirstCall.NONE,
