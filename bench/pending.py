@@ -25,7 +25,7 @@ from fairwarning.engine.engine import Engine
 from fairwarning.store.memory import MemoryStore
 
 PER_SCOPE = 10
-SCOPES = 8
+SCOPES = 32
 LATER, SOON = timedelta(days=7), timedelta(minutes=1)
 APPROVAL, EXPIRY, REFRESH = "approval", "expiry", "approval and refresh"
 PLOT = "events"
