@@ -28,15 +28,14 @@ print(os.getpid(), os.getppid(), daemon, flush=True)
 time.sleep(float(sys.argv[1]))
 """
 
+#: Says which signals it gets; they are blocked, so that none can come just before it waits.
 HANDLER = """
 import os, signal
-def handle(number, frame):
-    os.write(1, signal.Signals(number).name.encode() + b"\\n")
-for one in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
-    signal.signal(one, handle)
+SIGNALS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
+signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 print("ready", flush=True)
 while True:
-    signal.pause()
+    os.write(1, signal.Signals(signal.sigwait(SIGNALS)).name.encode() + b"\\n")
 """
 
 WAITING = "import signal; print('ready', flush=True); signal.pause()"
