@@ -72,6 +72,7 @@ def test_an_endpoint_that_misbehaves_for_a_while_changes_nothing(
     assert machine.approvals(event) == [machine.machine]
 
 
+@pytest.mark.slow
 def test_a_first_call_that_takes_its_time_is_waited_for(tmp_path: Path, stack: ExitStack) -> None:
     words = ("--vm", "late", "--speed", "20", "--no-arm", "--first-call", "delay", "--first-call-delay", "3s")
     scratch = tmp_path / "server"

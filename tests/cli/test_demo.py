@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from tests.cli.server import run
 
 STEPS = (
@@ -19,6 +21,7 @@ STEPS = (
 )
 
 
+@pytest.mark.slow
 def test_the_demo_takes_less_than_thirty_seconds() -> None:
     for tries_left in (2, 1, 0):  # a busy machine may miss a notice of three seconds
         began = time.monotonic()

@@ -18,6 +18,7 @@ def remembering_in(folder: Path) -> dict[str, str]:
     return {**os.environ, "FAIRWARNING_WORK": str(folder)}
 
 
+@pytest.mark.slow
 def test_the_example_handler_drains_approves_and_sees_the_event_go(tmp_path: Path) -> None:
     printed = tmp_path / "handler.out"
     with up(tmp_path, "--scale-set", "web=2") as server, printed.open("wb") as out:

@@ -187,6 +187,7 @@ def recording(server: Server, machine: str, file: Path) -> Iterator[None]:
         recorder.wait(timeout=20)
 
 
+@pytest.mark.slow
 def test_a_replay_can_be_recorded_again(tmp_path: Path) -> None:
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     with (

@@ -98,6 +98,7 @@ def test_there_is_an_option_for_every_kind_of_set(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.needs("curl")
 def test_a_scheduled_event_is_printed_with_a_command_that_approves_it(tmp_path: Path) -> None:
     with up(tmp_path, "--start-enabled") as server:
