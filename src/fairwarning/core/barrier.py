@@ -1,7 +1,7 @@
 """When an event may start.
 
-Every event belongs to exactly one barrier, for its whole life. A barrier is a set of events that start
-together:
+Every event belongs to exactly one barrier, for its whole life. A barrier is a set of events that wait for
+each other's approval:
 
 * an event that concerns one machine alone has a barrier of its own;
 * the events of one host's maintenance share a barrier, across all scopes with machines on the host (L-02);

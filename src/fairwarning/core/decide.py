@@ -62,6 +62,7 @@ from fairwarning.core.impact import record_outcomes
 from fairwarning.core.inventory import apply_inventory
 from fairwarning.core.lifecycle import Signal, advance
 from fairwarning.core.model import (
+    PLATFORM,
     STARTED,
     Event,
     EventId,
@@ -75,7 +76,8 @@ from fairwarning.core.model import (
     replace,
 )
 
-PLATFORM = "platform"
+#: The service itself, as the history shows it.
+_PLATFORM = str(PLATFORM)
 
 
 class Decision(NamedTuple):
@@ -272,7 +274,7 @@ def _tick(fleet: FleetState, command: Tick, now: datetime) -> Iterator[Change]:
         # Scheduled Events is disabled for a scope without a poll for a day.
         if now - polled_at >= fleet.policy.shorten(limit):
             properties = replace(scope.facts, enabled_at=None, polled_at=polled_at)
-            yield ScopePropertiesChanged(scope=scope_id, facts=properties, by=PLATFORM)
+            yield ScopePropertiesChanged(scope=scope_id, facts=properties, by=_PLATFORM)
 
 
 def _settle(fleet: FleetState, now: datetime) -> tuple[tuple[Change, ...], FleetState]:
@@ -301,7 +303,7 @@ def _withdraw(fleet: FleetState, now: datetime) -> Iterator[Change]:
     for event in fleet.events():
         if event.withdraw_at is not None and event.withdraw_at <= now and event.waiting:
             gone = advance(event, Signal.CANCELLED, now)
-            yield EventChanged(scope=event.scope, event=gone, what=EventMilestone.CANCELLED, by=PLATFORM)
+            yield EventChanged(scope=event.scope, event=gone, what=EventMilestone.CANCELLED, by=_PLATFORM)
 
 
 def _approve_if_all_down(fleet: FleetState, now: datetime) -> Iterator[Change]:
@@ -328,7 +330,7 @@ def _finish(fleet: FleetState, now: datetime) -> Iterator[Change]:
             if existing.isdisjoint(event.undone):
                 signal = Signal.FINISHED if event.status is STARTED else Signal.CANCELLED
                 gone = advance(event, signal, now)
-                yield EventChanged(scope=scope.id, event=gone, what=EventMilestone(signal), by=PLATFORM)
+                yield EventChanged(scope=scope.id, event=gone, what=EventMilestone(signal), by=_PLATFORM)
 
 
 def _advance_rollouts(fleet: FleetState, now: datetime) -> Iterator[Change]:

@@ -10,8 +10,9 @@ The rules of a batch:
 
 1. The fold is private. A refused request leaves no trace in it.
 2. The batch expects the stamp of every aggregate that any of its requests read, the refused ones included.
-   After a conflict all are decided again, at once, with what has gathered meanwhile, for up to ``PATIENCE``.
-3. Innocents first: requests that read none of the stale aggregates go in a batch of their own, once.
+   After a conflict all of them are decided again, for up to ``PATIENCE``.
+3. Innocents first: requests that read none of the stale aggregates are decided before the others, together
+   with what has gathered meanwhile.
 4. Answers come after the batch is stored and installed. A batch without a line asks for the number of the
    journal's last line, and is decided again if the replica was behind.
 5. No stamp covers a question by predicate (``ReadRecorder.by_predicate``). A line that rests on one is stored
@@ -170,7 +171,7 @@ class Decider:
             return False
         return asyncio.get_running_loop().time() - self._batch_began > STUCK_AFTER
 
-    def handle(self, caller: Caller, build: Build, note_refusal: NoteRefusal) -> Awaitable[Result]:
+    def submit(self, caller: Caller, build: Build, note_refusal: NoteRefusal) -> Awaitable[Result]:
         """Decide a request; what came of it is known once that is stored and installed."""
         loop = asyncio.get_running_loop()
         request = _Request(caller, build, note_refusal, loop.time(), loop.create_future())
@@ -191,7 +192,7 @@ class Decider:
                 batch = self._take()
                 self._batch_began = asyncio.get_running_loop().time()
                 try:
-                    again = await self._carry_out(batch)
+                    again = await self._decide_and_store(batch)
                 except Exception as problem:  # no caller may wait for ever
                     self._note_problem(problem, len(batch))
                     for request in batch + self._take_hopeless():
@@ -228,7 +229,7 @@ class Decider:
         hopeless, self._gathered = self._gathered, []
         return hopeless
 
-    async def _carry_out(self, requests: list[_Request]) -> list[_Request]:
+    async def _decide_and_store(self, requests: list[_Request]) -> list[_Request]:
         """Decide, store, install and answer requests; return those that have to be decided again."""
         start, fold = self._replica.position, Fold(self._replica)
         expected: dict[Aggregate, int] = {}

@@ -220,7 +220,7 @@ class Engine:
     async def submit(self, caller: Caller, build: Build, note_refusal: NoteRefusal = no_note) -> Result:
         """Carry out the commands that ``build`` makes as one decision, and return once it is stored."""
         self.membership.check_clock()
-        return await self._decider.handle(caller, build, note_refusal)
+        return await self._decider.submit(caller, build, note_refusal)
 
     async def handle(self, command: Command) -> tuple[Change, ...]:
         """Carry out a command of the platform, and return its changes."""
