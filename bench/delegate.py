@@ -13,6 +13,10 @@ class Delegate:
     def __init__(self, inner: Store) -> None:
         self._inner = inner
 
+    @property
+    def history(self) -> int:
+        return self._inner.history
+
     async def snapshot(self) -> FleetSnapshot:
         return await self._inner.snapshot()
 

@@ -284,7 +284,7 @@ class HastyDecider(Decider):
     """Answers from what it knows (not rule 4)."""
 
     async def _answer_if_current(
-        self, requests: list[decider._Request], start: int
+        self, requests: list[decider._Request], start: tuple[int, int]
     ) -> list[decider._Request]:
         for request in requests:
             request.finish()

@@ -7,9 +7,8 @@ from collections.abc import AsyncGenerator, Sequence
 import pytest
 
 from fairwarning.core.errors import StorageError
-from fairwarning.core.model import EventStatus, ScopeId
+from fairwarning.core.model import EventStatus
 from fairwarning.engine.decider import PATIENCE
-from fairwarning.engine.feed import LaggingError
 from fairwarning.engine.membership import NotReadyReason
 from fairwarning.engine.ports import (
     Batch,
@@ -283,45 +282,3 @@ def test_a_node_ends_at_once_although_its_database_is_away() -> None:
         return loop.time() - begun
 
     assert run(story()) < 1
-
-
-class LossyLink(SharedLink):
-    """A link to a database that falls back to a copy without the newest lines."""
-
-    copy: FleetSnapshot | None = None
-
-    async def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
-        async for page in super().follow(after):
-            if self.copy is not None:
-                raise GapError
-            yield page
-
-    async def snapshot(self) -> FleetSnapshot:
-        return await super().snapshot() if self.copy is None else self.copy
-
-
-def test_a_replica_that_is_ahead_of_its_database_is_replaced_and_readers_start_over(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def story() -> None:
-        cluster = await open_members()
-        a, b = await cluster.join(), await cluster.join(link=LossyLink)
-        await cluster.create(a, "web")
-        copy = await cluster.store.snapshot()
-        await cluster.create(a, "lost")
-        await asyncio.sleep(1)
-        assert ScopeId("lost") in b.scopes()
-        assert isinstance(b.link, LossyLink)
-        b.link.copy = copy._replace(history=1)
-
-        with b.feed.subscribe() as subscription:
-            await cluster.create(a, "next")
-            await asyncio.sleep(1)
-            with pytest.raises(LaggingError):
-                await subscription.next()
-
-        assert set(b.scopes()) == {ScopeId("web")}
-        assert b.position == copy.position
-
-    run(story())
-    assert logged(caplog, "database_lost_lines") == ["database_lost_lines known=4 last=2"]

@@ -288,6 +288,7 @@ def test_after_the_database_has_lost_lines_a_snapshot_replaces_what_is_known(wri
             after = await store.snapshot()
             assert (before.history, before.position) == (0, 2)
             assert (after.history, after.position) == (1, 1 + written)
+            assert store.history == 1
             assert list(after.texts) == ["a", *(f"k{number}" for number in range(written))]
             batch = Node().decide((TextChanged(key="z", text="z"),))
             with pytest.raises(AnswerLostError):

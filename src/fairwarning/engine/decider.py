@@ -20,7 +20,8 @@ The rules of a batch:
    An answer without a line that rests on one is given under the same condition, or decided again, first.
 6. Requests keep their boundaries: the lines of one request are consecutive and carry its id.
 7. The name of a set is an aggregate, written by whatever creates or removes one of its scopes (``Fold``).
-8. Own batches are recognised by their stamp (``Follower``); after a lost answer the same batch is sent again.
+8. Own batches are recognised by their stamp (``Follower``). After a lost answer the same batch is sent again,
+   also if the store falls back to a copy of itself before the batch is installed.
 9. Scopes behind one barrier are read together (``Directory.together``).
 """
 
@@ -231,14 +232,14 @@ class Decider:
 
     async def _decide_and_store(self, requests: list[_Request]) -> list[_Request]:
         """Decide, store, install and answer requests; return those that have to be decided again."""
-        start, fold = self._replica.position, Fold(self._replica)
+        (history, start), fold = self._replica.reached, Fold(self._replica)
         expected: dict[Aggregate, int] = {}
         await self._decide_all(requests, fold, expected)
         # The clock may have been set since the requests came, or while they were decided.
         self._check_clock()
         writers = [request for request in requests if request.lines]
         if not writers:
-            return await self._answer_if_current(requests, start)
+            return await self._answer_if_current(requests, (history, start))
         batch = Batch(
             stamp=self._new_stamp(),
             parts=tuple(map(_part, writers)),
@@ -263,12 +264,22 @@ class Decider:
         self._sent[batch.stamp] = None
         if len(self._sent) > MOST_SENT:
             self._sent.popitem(last=False)
+        while True:
+            entries, history = await self._commit(batch), self._store.history
+            if entries[0].seq == self._replica.position + 1:
+                self._follower.install_batch(entries)
+            else:
+                await self._reach_stored(entries[-1].seq)
+            # A store that falls back to a copy meanwhile may have lost the batch.
+            if self._store.history == history:
+                return entries
+
+    async def _commit(self, batch: Batch) -> Sequence[Entry]:
         unknown: StorageError | None = None
         until = float("inf")
         while True:
             try:
-                entries = await self._store.commit(batch)
-                break
+                return await self._store.commit(batch)
             except StorageError as problem:
                 if problem.outcome_unknown and unknown is None:
                     unknown, until = problem, asyncio.get_running_loop().time() + PATIENCE
@@ -277,11 +288,6 @@ class Decider:
                 if asyncio.get_running_loop().time() > until:
                     raise unknown from problem
                 await asyncio.sleep(SEND_AGAIN)
-        if entries[0].seq == self._replica.position + 1:
-            self._follower.install_batch(entries)
-        else:
-            await self._reach_stored(entries[-1].seq)
-        return entries
 
     async def _decide_all(
         self, requests: Sequence[_Request], fold: Fold, expected: dict[Aggregate, int]
@@ -330,9 +336,10 @@ class Decider:
         scopes = Directory(reads).together(one for command in commands for one in concerns(command))
         return decide(FleetState(scopes, self._policy(), reads.last_incarnations()), commands, now)
 
-    async def _answer_if_current(self, requests: list[_Request], start: int) -> list[_Request]:
+    async def _answer_if_current(self, requests: list[_Request], start: tuple[int, int]) -> list[_Request]:
         """Answer requests that change nothing, if nothing has happened that they should know of."""
-        outdated = [request for request in requests if not (request.of_platform or request.is_fresh(start))]
+        _, line = start
+        outdated = [request for request in requests if not (request.of_platform or request.is_fresh(line))]
         for request in requests:
             if request not in outdated:
                 request.finish()
@@ -340,7 +347,7 @@ class Decider:
             last = await self._store.last()
             _note_last_line(outdated, last)
             await self._reach(last)
-            if self._replica.position != start:
+            if self._replica.reached != start:
                 return outdated
         for request in outdated:
             request.finish()

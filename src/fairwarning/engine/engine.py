@@ -109,11 +109,11 @@ class Engine:
         """
         if self.membership.store_state is StoreState.AWAY:
             return False
-        before = self.position
+        before = self._replica.reached
         with suppress(TimeoutError, StorageError):
             async with asyncio.timeout(CATCH_UP):
                 await self._follower.catch_up()
-        return self.position > before
+        return self._replica.reached > before
 
     async def close(self) -> None:
         """Wait until everything is stored."""

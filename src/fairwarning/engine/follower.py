@@ -7,7 +7,7 @@ as the answer of the store or in the journal, and is installed with its own obje
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from itertools import groupby
 
 from fairwarning.core.errors import StorageError
@@ -44,10 +44,12 @@ class Follower:
         self._failed_at: int | None = None
         self._store = store
         self._replica = replica
-        #: How often ``catch_up`` has begun to ask for the last line; callers share questions.
         #: How many questions for the last line have begun, and the number of the last that was answered.
         self._questions = self._answered = 0
         self._asking = asyncio.Lock()
+        #: How often the whole state was read.
+        self._loads = 0
+        self._loading = asyncio.Lock()
         self._installed = installed
         self._reloaded = reloaded
 
@@ -69,10 +71,11 @@ class Follower:
                 await asyncio.sleep(TRY_AGAIN)
 
     async def reach(self, number: int) -> None:
-        """Return once line ``number`` is applied."""
-        while self._replica.position < number:
+        """Return once line ``number`` is applied, or the store has lost it and what is left is loaded."""
+        goal = self._store.history, number
+        while self._replica.reached < goal:
             try:
-                await self._follow(number)
+                await self._follow(goal)
             except (StorageError, OSError) as problem:
                 await self._rest(problem)
 
@@ -110,7 +113,14 @@ class Follower:
             self._installed(entries, self._replica.apply(entries))
 
     async def reload(self) -> None:
-        """Read the whole state; a batch in flight is left to its answer."""
+        """Read the whole state, once for all who need it; a batch in flight is left to its answer."""
+        loads = self._loads
+        async with self._loading:
+            if self._loads == loads:
+                await self._load()
+                self._loads += 1
+
+    async def _load(self) -> None:
         self.reloading = True
         try:
             snapshot = await self._store.snapshot()
@@ -119,7 +129,7 @@ class Follower:
         if snapshot.history > self._replica.history:
             known, last = self._replica.position, snapshot.position
             log.error(LogMessage("database_lost_lines", known=known, last=last))
-        if (snapshot.history, snapshot.position) >= (self._replica.history, self._replica.position):
+        if (snapshot.history, snapshot.position) >= self._replica.reached:
             self._reloaded(self._replica.load(snapshot))
 
     async def _rest(self, problem: StorageError | OSError) -> None:
@@ -129,16 +139,16 @@ class Follower:
             log.error(LogMessage("following_failed", problem=problem))
         await asyncio.sleep(TRY_AGAIN)
 
-    async def _follow(self, number: int | None) -> None:
-        """Apply lines up to line ``number``; for ever if None."""
-        try:
-            async with aclosing(self._store.follow(self._replica.position)) as pages:
-                async for entries in pages:
-                    self.install(entries)
-                    if number is not None and self._replica.position >= number:
-                        return
-        except GapError:
-            await self.reload()
+    async def _follow(self, goal: tuple[int, int] | None) -> None:
+        """Apply lines up to one of a history; for ever if None."""
+        if self._replica.history == self._store.history:
+            with suppress(GapError):
+                async with aclosing(self._store.follow(self._replica.position)) as pages:
+                    async for entries in pages:
+                        self.install(entries)
+                        if goal is not None and self._replica.reached >= goal:
+                            return
+        await self.reload()
 
 
 def _is_restore(entry: Entry) -> bool:

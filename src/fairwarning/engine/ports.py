@@ -107,8 +107,7 @@ class SetName(NamedTuple):
 class FleetSnapshot(NamedTuple):
     """The whole state after line ``position``, in order of creation.
 
-    ``history`` counts how often the store has lost lines that were read from it, as a database does that
-    falls back to a copy. A snapshot of a later history replaces everything, even if its position is smaller.
+    A snapshot of a later history (``Store.history``) replaces everything, even if its position is smaller.
     """
 
     position: int
@@ -142,6 +141,14 @@ class Lease(NamedTuple):
 
 class Store(Protocol):
     """Stores the fleet and its journal; every method is one transaction."""
+
+    @property
+    def history(self) -> int:
+        """How often the store has lost lines that were read from it, as a database that falls back to a copy.
+
+        Line numbers of different histories cannot be compared.
+        """
+        ...
 
     async def snapshot(self) -> FleetSnapshot:
         """Return the whole state as of the last batch."""

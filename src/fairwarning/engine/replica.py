@@ -65,7 +65,7 @@ class Replica:
 
     def __init__(self) -> None:
         self.position = 0
-        #: The history that the position counts in (``FleetSnapshot``).
+        #: The history of the store that the position counts in.
         self.history = 0
         self.directory = Directory(self)
         self._scopes: dict[ScopeId, Scope] = {}
@@ -76,6 +76,11 @@ class Replica:
         self._text_stamps: dict[str, int] = {}
         self._polled: dict[ScopeId, datetime] = {}
         self._indexes = Indexes()
+
+    @property
+    def reached(self) -> tuple[int, int]:
+        """The history and the line that the state has reached."""
+        return self.history, self.position
 
     @property
     def scopes(self) -> Mapping[ScopeId, Scope]:

@@ -36,6 +36,8 @@ LINE_SIZE = 1000
 class MemoryStore:
     """A store whose data ends with the process."""
 
+    history = 0
+
     def __init__(self) -> None:
         self._scopes: dict[ScopeId, Scope] = {}
         self._scope_stamps: dict[ScopeId, int] = {}

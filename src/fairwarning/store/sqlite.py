@@ -102,6 +102,8 @@ NEWEST_LINES = "SELECT seq, stamp, ends FROM journal ORDER BY seq DESC"
 class SqliteStore:
     """The fleet of one server, stored in one data directory."""
 
+    history = 0
+
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._path = directory / DATABASE

@@ -119,7 +119,7 @@ class PostgresStore:
         self._listening = 0
         #: The newest line that is known, and its stamp.
         self._newest = (0, 0)
-        #: Counts how often lines were lost that this store had read, now and at the last snapshot.
+        #: The history, now and at the last snapshot.
         self._history = 0
         self._loaded_history = 0
 
@@ -149,6 +149,11 @@ class PostgresStore:
     def state(self) -> StoreState:
         """What the database can do, as the last calls have shown."""
         return self._server.state
+
+    @property
+    def history(self) -> int:
+        """How often lines were lost that this store had read."""
+        return self._history
 
     async def snapshot(self) -> FleetSnapshot:
         """Return the whole state as of the last batch; it is read in slices."""
