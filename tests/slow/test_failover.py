@@ -16,7 +16,7 @@ from psycopg.conninfo import make_conninfo
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.commands import Approve, Command, CreateSet, Schedule
-from fairwarning.core.errors import StorageError, UnknownEventError
+from fairwarning.core.errors import ContendedError, StorageError, UnknownEventError
 from fairwarning.core.model import OPERATOR, EventId, MachineRef, ScopeId, VmName, derive_id
 from fairwarning.core.policy import Policy
 from fairwarning.drivers.simulated import SimulatedDriver
@@ -97,7 +97,7 @@ async def approve_all(engine: Engine, scope: ScopeId, machines: range, tally: Ta
         try:
             await ask(engine, Schedule(id=event, cause="restart", machines=(MachineRef(scope, machine),)))
             await ask(engine, Approve(scope=scope, ids=(event,)))
-        except (StorageError, UnknownEventError) as problem:  # perhaps the announcement was lost
+        except (StorageError, ContendedError, UnknownEventError) as problem:  # the announcement may be lost
             tally.refused[type(problem).__name__] += 1
         else:
             tally.note(event)
