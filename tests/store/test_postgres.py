@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -295,6 +296,60 @@ def test_after_the_database_has_lost_lines_a_snapshot_replaces_what_is_known(wri
                 await store.commit(batch)
             kept = await store.commit(batch)
             assert await anext(store.follow(after.position)) == kept
+
+    asyncio.run(story())
+
+
+async def ask_for_the_last_line(store: PostgresStore) -> None:
+    assert await store.last() == 2
+
+
+async def send_a_stale_batch(store: PostgresStore) -> None:
+    with pytest.raises(StaleBatchError):
+        await store.commit(Node().decide((text(9),)))
+
+
+@pytest.mark.parametrize("hear", [ask_for_the_last_line, send_a_stale_batch])
+def test_a_line_that_a_store_has_only_heard_of_is_missed_when_it_is_lost(
+    hear: Callable[[PostgresStore], Awaitable[None]],
+) -> None:
+    async def story() -> None:
+        dsn = new_database(migrated_template())
+        async with postgres_nodes(dsn) as (store, other):
+            node = Node()
+            await other.commit(node.decide((text(1),)))
+            await store.snapshot()
+            await other.commit(node.decide((text(2),)))
+            await hear(store)
+
+            execute(dsn, LOSE)
+            execute(dsn, HANG_UP)
+
+            assert (await store.snapshot()).position == 1
+            assert store.history == 1
+
+    asyncio.run(story())
+
+
+def test_a_batch_of_a_history_that_is_over_is_stale_unless_it_is_stored() -> None:
+    async def story() -> None:
+        dsn = new_database(migrated_template())
+        async with postgres_nodes(dsn, 1) as (store,):
+            node = Node()
+            kept = node.decide((text(1),))._replace(history=0)
+            entries = await store.commit(kept)
+            await store.commit(node.decide((text(2),)))
+            execute(dsn, LOSE)
+            execute(dsn, HANG_UP)
+            assert (await store.snapshot()).history == 1
+
+            with pytest.raises(AnswerLostError):
+                await store.commit(kept)
+            assert await store.commit(kept) == entries
+            batch = Node().decide((TextChanged(key="z", text="z"),))
+            with pytest.raises(StaleBatchError):
+                await store.commit(batch._replace(history=0))
+            assert await store.commit(batch._replace(history=1))
 
     asyncio.run(story())
 

@@ -1,4 +1,4 @@
-"""The only module that reads a clock or creates identifiers."""
+"""The only module that reads the wall clock or makes identifiers by chance."""
 
 import os
 import random

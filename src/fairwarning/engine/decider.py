@@ -21,7 +21,7 @@ The rules of a batch:
 6. Requests keep their boundaries: the lines of one request are consecutive and carry its id.
 7. The name of a set is an aggregate, written by whatever creates or removes one of its scopes (``Fold``).
 8. Own batches are recognised by their stamp (``Follower``). After a lost answer the same batch is sent again,
-   also if the store falls back to a copy of itself before the batch is installed.
+   and so it is if the store falls back to a copy of itself before the batch is installed.
 9. Scopes behind one barrier are read together (``Directory.together``).
 """
 
@@ -50,6 +50,7 @@ from fairwarning.engine.ports import (
     Entry,
     Line,
     Part,
+    Position,
     StaleBatchError,
     Store,
     StoreState,
@@ -95,8 +96,8 @@ class _Request:
     tries: int = 0
     #: When the last try was made.
     at: datetime = field(init=False)
-    #: The number of a journal line that was the last one at some time since the request arrived.
-    last_line: int | None = None
+    #: A line that was the last one of the journal at some time since the request arrived.
+    last_line: Position | None = None
     #: Whether another node changed what the request read in the last try.
     lost: bool = False
     lines: tuple[Line, ...] = ()
@@ -112,8 +113,8 @@ class _Request:
         """Whether the platform made it: if an outdated state gives it nothing to do, that does no harm."""
         return self.caller.principal.kind is PrincipalKind.PLATFORM
 
-    def is_fresh(self, position: int) -> bool:
-        """Whether a state after line ``position`` is as new as the request."""
+    def is_fresh(self, position: Position) -> bool:
+        """Whether the state at a position is as new as the request."""
         return self.last_line is not None and position >= self.last_line
 
     def finish(self) -> None:
@@ -232,19 +233,20 @@ class Decider:
 
     async def _decide_and_store(self, requests: list[_Request]) -> list[_Request]:
         """Decide, store, install and answer requests; return those that have to be decided again."""
-        (history, start), fold = self._replica.reached, Fold(self._replica)
+        start, fold = self._replica.reached, Fold(self._replica)
         expected: dict[Aggregate, int] = {}
         await self._decide_all(requests, fold, expected)
         # The clock may have been set since the requests came, or while they were decided.
         self._check_clock()
         writers = [request for request in requests if request.lines]
         if not writers:
-            return await self._answer_if_current(requests, (history, start))
+            return await self._answer_if_current(requests, start)
         batch = Batch(
             stamp=self._new_stamp(),
             parts=tuple(map(_part, writers)),
             expected=expected,
-            position=start if any(_needs_position(request, start) for request in writers) else None,
+            position=start.line if any(_needs_position(request, start) for request in writers) else None,
+            history=start.history if any(request.by_predicate for request in writers) else None,
             after=fold.after,
             sets=fold.sets,
             texts=fold.texts,
@@ -256,7 +258,7 @@ class Decider:
         finally:
             self._follower.in_flight = None
         self.problem = None
-        return _answer(requests, start, entries[0].seq)
+        return _answer(requests, start, Position(self._store.history, entries[0].seq))
 
     async def _send(self, batch: Batch) -> Sequence[Entry]:
         """Store a batch and install it; if the answer is lost, send the same batch again."""
@@ -264,30 +266,47 @@ class Decider:
         self._sent[batch.stamp] = None
         if len(self._sent) > MOST_SENT:
             self._sent.popitem(last=False)
+        unknown: StorageError | None = None
         while True:
-            entries, history = await self._commit(batch), self._store.history
-            if entries[0].seq == self._replica.position + 1:
-                self._follower.install_batch(entries)
-            else:
-                await self._reach_stored(entries[-1].seq)
-            # A store that falls back to a copy meanwhile may have lost the batch.
+            history = self._store.history
+            entries = await self._commit(batch, unknown)
+            if self._store.history == history:
+                try:
+                    await self._install(entries)
+                except StoredUnreadError:
+                    if self._store.history == history:
+                        raise
+            # A store that has fallen back to a copy of itself meanwhile may have lost the batch.
             if self._store.history == history:
                 return entries
+            unknown = StoredUnreadError(entries[-1].seq)
 
-    async def _commit(self, batch: Batch) -> Sequence[Entry]:
-        unknown: StorageError | None = None
-        until = float("inf")
+    async def _commit(self, batch: Batch, unknown: StorageError | None) -> Sequence[Entry]:
+        """Store a batch; ``unknown`` is why it may be stored already."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + PATIENCE
         while True:
             try:
                 return await self._store.commit(batch)
             except StorageError as problem:
                 if problem.outcome_unknown and unknown is None:
-                    unknown, until = problem, asyncio.get_running_loop().time() + PATIENCE
+                    unknown, until = problem, loop.time() + PATIENCE
                 if unknown is None:
                     raise
-                if asyncio.get_running_loop().time() > until:
+                if loop.time() > until:
                     raise unknown from problem
                 await asyncio.sleep(SEND_AGAIN)
+
+    async def _install(self, entries: Sequence[Entry]) -> None:
+        """Install the batch that is being stored; other nodes see it, even if this node cannot."""
+        first, last = entries[0].seq, entries[-1].seq
+        if self._replica.reached == Position(self._store.history, first - 1):
+            self._follower.install_batch(entries)
+            return
+        try:
+            await self._reach(last)
+        except StorageError as problem:
+            raise StoredUnreadError(last) from problem
 
     async def _decide_all(
         self, requests: Sequence[_Request], fold: Fold, expected: dict[Aggregate, int]
@@ -336,16 +355,15 @@ class Decider:
         scopes = Directory(reads).together(one for command in commands for one in concerns(command))
         return decide(FleetState(scopes, self._policy(), reads.last_incarnations()), commands, now)
 
-    async def _answer_if_current(self, requests: list[_Request], start: tuple[int, int]) -> list[_Request]:
+    async def _answer_if_current(self, requests: list[_Request], start: Position) -> list[_Request]:
         """Answer requests that change nothing, if nothing has happened that they should know of."""
-        _, line = start
-        outdated = [request for request in requests if not (request.of_platform or request.is_fresh(line))]
+        outdated = [request for request in requests if not (request.of_platform or request.is_fresh(start))]
         for request in requests:
             if request not in outdated:
                 request.finish()
         if outdated:
             last = await self._store.last()
-            _note_last_line(outdated, last)
+            self._note_last_line(outdated, last)
             await self._reach(last)
             if self._replica.reached != start:
                 return outdated
@@ -354,18 +372,16 @@ class Decider:
         return []
 
     async def _catch_up(self, requests: list[_Request], conflict: StaleBatchError) -> list[_Request]:
-        _note_last_line(requests, conflict.last)
+        self._note_last_line(requests, conflict.last)
         await self._reach(conflict.last)
         for request in requests:
             request.lost = not request.reads.isdisjoint(conflict.stale)
         return requests
 
-    async def _reach_stored(self, number: int) -> None:
-        """Reach the last line of a batch of this node; other nodes see it, even if this node cannot."""
-        try:
-            await self._reach(number)
-        except StorageError as problem:
-            raise StoredUnreadError(number) from problem
+    def _note_last_line(self, requests: Sequence[_Request], number: int) -> None:
+        last = Position(self._store.history, number)
+        for request in requests:
+            request.last_line = last if request.last_line is None else request.last_line
 
     async def _reach(self, number: int) -> None:
         try:
@@ -380,11 +396,6 @@ class Decider:
         if self.problem is None or str(self.problem) != str(problem):
             log.error(LogMessage("commit_failed", requests=requests, problem=problem))
         self.problem = problem
-
-
-def _note_last_line(requests: Sequence[_Request], number: int) -> None:
-    for request in requests:
-        request.last_line = number if request.last_line is None else request.last_line
 
 
 def _changed_texts(texts: Texts, reads: ReadRecorder) -> Texts:
@@ -411,28 +422,28 @@ def _versions(decision: Decision, before: Fold) -> Mapping[ScopeId, int]:
     return versions
 
 
-def _needs_position(request: _Request, start: int) -> bool:
+def _needs_position(request: _Request, start: Position) -> bool:
     return request.by_predicate and not request.is_fresh(start)
 
 
-def _answer(requests: Sequence[_Request], start: int, first_line: int) -> list[_Request]:
+def _answer(requests: Sequence[_Request], start: Position, first: Position) -> list[_Request]:
     """Answer the requests of a stored batch; return those that have to be decided again."""
-    again = [request for request in requests if not _is_certain(request, start, first_line)]
+    again = [request for request in requests if not _is_certain(request, start, first)]
     for request in requests:
         if request not in again:
             request.finish()
         elif request.last_line is None:
-            request.last_line = first_line - 1
+            request.last_line = Position(first.history, first.line - 1)
     return again
 
 
-def _is_certain(request: _Request, start: int, first_line: int) -> bool:
-    """Whether the answer to a request of a stored batch is right; ``start`` is the line it was decided on.
+def _is_certain(request: _Request, start: Position, first: Position) -> bool:
+    """Whether the answer to a request of a stored batch is right; ``start`` is where it was decided.
 
     The store has compared everything that has a stamp. It has stored a line that rests on a predicate only if
     nothing came between. That leaves answers without a line that rest on a predicate (rule 5).
     """
     if request.lines or request.of_platform or not request.by_predicate:
         return True
-    nothing_between = first_line == start + 1
+    nothing_between = first == Position(start.history, start.line + 1)
     return nothing_between or (request.nothing_before and request.is_fresh(start))

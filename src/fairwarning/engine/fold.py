@@ -156,7 +156,7 @@ class ReadRecorder:
     """A state that remembers what one request reads of it.
 
     ``by_predicate`` says that the request asked a question whose answer no aggregate's stamp covers: which
-    machines are on a host, or which scopes have a machine of this name.
+    machines are on a host, which scopes have a machine of this name, or what there is at all.
     """
 
     def __init__(self, state: State) -> None:

@@ -13,7 +13,7 @@ from itertools import groupby
 from fairwarning.core.errors import StorageError
 from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import Scope, ScopeId
-from fairwarning.engine.ports import Batch, Entry, GapError, IncompatibleStoreError, Store
+from fairwarning.engine.ports import Batch, Entry, GapError, IncompatibleStoreError, Position, Store
 from fairwarning.engine.replica import Replica
 from fairwarning.formats.log_messages import LogMessage
 
@@ -71,8 +71,8 @@ class Follower:
                 await asyncio.sleep(TRY_AGAIN)
 
     async def reach(self, number: int) -> None:
-        """Return once line ``number`` is applied, or the store has lost it and what is left is loaded."""
-        goal = self._store.history, number
+        """Return once line ``number`` is applied, or is lost and what is left is loaded."""
+        goal = Position(self._store.history, number)
         while self._replica.reached < goal:
             try:
                 await self._follow(goal)
@@ -113,7 +113,7 @@ class Follower:
             self._installed(entries, self._replica.apply(entries))
 
     async def reload(self) -> None:
-        """Read the whole state, once for all who need it; a batch in flight is left to its answer."""
+        """Read the whole state, once for all who wait; a batch in flight is left to its answer."""
         loads = self._loads
         async with self._loading:
             if self._loads == loads:
@@ -129,8 +129,10 @@ class Follower:
         if snapshot.history > self._replica.history:
             known, last = self._replica.position, snapshot.position
             log.error(LogMessage("database_lost_lines", known=known, last=last))
-        if (snapshot.history, snapshot.position) >= self._replica.reached:
+        if Position(snapshot.history, snapshot.position) >= self._replica.reached:
             self._reloaded(self._replica.load(snapshot))
+        else:  # the store is about to go on, or to notice that it has lost lines
+            await asyncio.sleep(TRY_AGAIN)
 
     async def _rest(self, problem: StorageError | OSError) -> None:
         # A store that is away for a while is worth one line, not one per second.
@@ -139,8 +141,8 @@ class Follower:
             log.error(LogMessage("following_failed", problem=problem))
         await asyncio.sleep(TRY_AGAIN)
 
-    async def _follow(self, goal: tuple[int, int] | None) -> None:
-        """Apply lines up to one of a history; for ever if None."""
+    async def _follow(self, goal: Position | None) -> None:
+        """Apply lines until the goal is reached, or until the whole state was loaded."""
         if self._replica.history == self._store.history:
             with suppress(GapError):
                 async with aclosing(self._store.follow(self._replica.position)) as pages:

@@ -65,6 +65,8 @@ class Batch(NamedTuple):
     expected: Mapping[Aggregate, int] = MappingProxyType({})
     #: If given, the batch is stored only if this is the number of the journal's last line.
     position: int | None = None
+    #: If given, the batch is stored only in this history of the store.
+    history: int | None = None
     #: The scopes that the batch changes as they are after it; None for a removed scope.
     after: Mapping[ScopeId, Scope | None] = MappingProxyType({})
     #: The sets of which the batch creates or removes scopes, each with the highest incarnation among all of
@@ -95,6 +97,13 @@ class Entry(NamedTuple):
     #: The stamp of the batch, and the number of its last line.
     stamp: int = 0
     ends: int = 0
+
+
+class Position(NamedTuple):
+    """A line of the journal; a later history of the store comes after all lines of an earlier one."""
+
+    history: int
+    line: int
 
 
 class SetName(NamedTuple):
@@ -140,13 +149,13 @@ class Lease(NamedTuple):
 
 
 class Store(Protocol):
-    """Stores the fleet and its journal; every method is one transaction."""
+    """Stores the fleet and its journal; a batch and a snapshot are one transaction each."""
 
     @property
     def history(self) -> int:
-        """How often the store has lost lines that were read from it, as a database that falls back to a copy.
+        """Grows when the store has lost lines, as a database has that falls back to a copy.
 
-        Line numbers of different histories cannot be compared.
+        The same number then stands for another line.
         """
         ...
 
@@ -160,7 +169,8 @@ class Store(Protocol):
         A batch whose stamp is known was stored before: its lines are returned, and nothing is stored.
 
         Raises:
-            StaleBatchError: an expected stamp does not hold, or the position is not the last line.
+            StaleBatchError: an expected stamp does not hold, or the position is not the last line, or the
+                history is over.
             StorageError: nothing was stored, or, with ``outcome_unknown``, perhaps all of it.
         """
         ...

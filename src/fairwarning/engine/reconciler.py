@@ -1,8 +1,8 @@
 """Handles what is due, and looks at impacts: effects follow from the committed state, whoever caused it.
 
 The reconciler knows two things about every scope: its next deadline, and which of its outstanding impacts it
-has looked at. A look begins the impacts that have not begun and observes all of them; each observation says
-when to look again, and that instant is a deadline, too. So is the retry of an impact that failed; until then
+has looked at. A look observes all impacts and begins those that have not begun; each observation says when to
+look again, and that instant is a deadline, too. So is the retry of an impact that failed; until then
 the impact is left alone. A commit that leaves an impact unseen makes the scope one to look at, at once.
 
 Scopes are attended to side by side, in the order of their names, at most one task per scope. What a scope's
@@ -12,7 +12,8 @@ the state. A scope with an outstanding impact is always in one of four states: t
 attended to, or looked at. In the last one it has an instant for the next look, if the driver has named one.
 
 Every node of several does this. A scope that is due, or has to be looked at, waits for its turn: a second for
-each node of a lower rank. A deadline has usually been handled by then, and nothing is left to do.
+each node of a lower rank. A deadline has usually been handled by then, and nothing is left to do. Looks are
+not stored, so each node looks for itself.
 """
 
 import asyncio

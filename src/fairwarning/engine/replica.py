@@ -17,7 +17,7 @@ from fairwarning.core.changes import MADE_OR_REMOVED, PollsRecorded, ScopeMade
 from fairwarning.core.model import ANY_SET, Scope, ScopeId
 from fairwarning.engine.directory import Directory, IndexedBy, Indexes
 from fairwarning.engine.fold import Fold
-from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, FleetSnapshot, Line
+from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, FleetSnapshot, Line, Position
 
 
 class StoredTexts(Mapping[str, str]):
@@ -78,9 +78,9 @@ class Replica:
         self._indexes = Indexes()
 
     @property
-    def reached(self) -> tuple[int, int]:
-        """The history and the line that the state has reached."""
-        return self.history, self.position
+    def reached(self) -> Position:
+        """The line that the state has reached, with its history."""
+        return Position(self.history, self.position)
 
     @property
     def scopes(self) -> Mapping[ScopeId, Scope]:

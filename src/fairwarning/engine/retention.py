@@ -16,7 +16,7 @@ from fairwarning.engine.leases import Leases
 from fairwarning.engine.ports import Entry, Store
 from fairwarning.formats.log_messages import LogMessage
 
-#: The number of lines that one transaction removes: a commit waits no longer than for these.
+#: The number of lines that one transaction examines: a commit waits no longer than for these.
 SLICE = 500
 
 #: The number of newest lines that stay, whatever the size of the data.

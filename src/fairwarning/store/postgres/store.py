@@ -5,8 +5,8 @@ of a commit holds no lock that the others wait for. The function locks the one r
 orders all batches and numbers the journal without gaps, and a gap shows that lines are missing.
 
 The journal is the replication log. A node is told of new lines by NOTIFY, which is only a hint, and looks at
-least once a second. After a failover the database may have lost lines that this node has read. So every new
-connection compares the newest line that this store knows with the journal; if that line is gone or another, a
+least once a second. After a failover the database may have lost lines that this node knows. So every new
+connection looks for the newest line that this store has read or heard of; if it is gone or another, a
 new *history* begins: all followers get a ``GapError``, and the next snapshot replaces what the node knows.
 """
 
@@ -32,6 +32,7 @@ from fairwarning.engine.ports import (
     Lease,
     Member,
     NodeReport,
+    StaleBatchError,
     StoreState,
 )
 from fairwarning.store.errors import UnknownKindError
@@ -56,6 +57,9 @@ from fairwarning.store.rows import (
     with_checksum,
 )
 
+#: A position that no journal has: a batch with it is stale unless it is stored already.
+NO_LINE = -1
+
 #: How often a node looks for new lines that it was not told of, in seconds.
 LOOK_EVERY = 1.0
 
@@ -63,6 +67,7 @@ LOOK_EVERY = 1.0
 BYTES_PER_SECOND = 1_000_000
 
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+FIND_LINE = "SELECT last, (SELECT stamp FROM journal WHERE seq = %s) FROM ledger"
 LAST_LINE = "SELECT last, (SELECT stamp FROM journal WHERE seq = last) FROM ledger"
 END = "SELECT last, mark FROM ledger, pruning"
 SIZE = """
@@ -117,8 +122,9 @@ class PostgresStore:
         self._followers = Followers()
         self._listener: asyncio.Task[None] | None = None
         self._listening = 0
-        #: The newest line that is known, and its stamp.
+        #: The newest line that was read or written, and its stamp; the largest number of a last line.
         self._newest = (0, 0)
+        self._last = 0
         #: The history, now and at the last snapshot.
         self._history = 0
         self._loaded_history = 0
@@ -168,10 +174,17 @@ class PostgresStore:
         within = ANSWER_WITHIN + len(sent) / BYTES_PER_SECOND
 
         async def commit(session: Session) -> Sequence[Entry]:
-            ((answer,),) = await session.query("SELECT commit_batch(%s)::text", sent, within=within)
+            argument = sent
+            if batch.history not in (None, self._history):  # connecting may have shown that it is over
+                argument = encode_batch(batch._replace(position=NO_LINE), lines)
+            ((answer,),) = await session.query("SELECT commit_batch(%s)::text", argument, within=within)
             return read_answer(batch, lines, answer)
 
-        entries = await self._writer.work(commit, commit=True)
+        try:
+            entries = await self._writer.work(commit, commit=True)
+        except StaleBatchError as conflict:
+            self._last = max(self._last, conflict.last)
+            raise
         if entries:
             self._note_line(entries[-1].seq, entries[-1].stamp)
             self._followers.announce(entries)
@@ -180,6 +193,7 @@ class PostgresStore:
     async def last(self) -> int:
         """Return the number of the journal's last line."""
         ((last, _),) = await self._control.query(END)
+        self._last = max(self._last, last)
         return int(last)
 
     async def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
@@ -298,14 +312,21 @@ class PostgresStore:
     async def _connected(self, session: Session) -> None:
         """Check that a new connection leads to the database that this store knows."""
         await check_schema(session, self._steps)
-        seq, stamp = self._newest
-        if seq and await session.query("SELECT stamp FROM journal WHERE seq = %s", seq) != [(stamp,)]:
-            self._newest = (0, 0)
-            self._history += 1
-            self._followers.announce(())
+        while True:
+            known = (seq, stamp), heard = self._newest, self._last
+            ((last, found),) = await session.query(FIND_LINE, seq)
+            if last >= heard and (seq == 0 or found == stamp):
+                return
+            # Connections that are made at the same time see the same loss: it counts once.
+            if known == (self._newest, self._last):
+                break
+        self._newest, self._last = (0, 0), last
+        self._history += 1
+        self._followers.announce(())
 
     def _note_line(self, seq: int, stamp: int) -> None:
         self._newest = max(self._newest, (seq, stamp))
+        self._last = max(self._last, seq)
 
     async def _read_snapshot(self, session: Session) -> FleetSnapshot:
         history, scopes = self._history, ScopeReader()
