@@ -184,6 +184,16 @@ async def check(database: Database, *nodes: Node) -> None:
         check_equal(node._replica, snapshot)
 
 
+async def replace_the_last_set(database: Database, a: Node, b: Node, host: str) -> None:
+    """Lose a set that both nodes know, and store another one, in as many lines, of which b does not know."""
+    await a.create("lost")
+    await asyncio.sleep(0.1)
+    b.connection.readable.clear()
+    await database.fall_back(1)
+    await a.create("new", host=host)
+    assert a.position == b.position
+
+
 def test_a_request_does_not_wait_for_lines_that_are_lost() -> None:
     async def story() -> None:
         database = Database()
@@ -248,7 +258,7 @@ def test_a_change_that_may_be_lost_and_cannot_be_sent_again_is_not_answered_as_l
         await database.fall_back(2)
         b.connection.problem = NotReachedError()
         b.connection.readable.set()
-        with pytest.raises(StorageError) as failure:
+        with pytest.raises(StorageError, match="it is unknown whether this one is stored") as failure:
             await request
 
         assert failure.value.outcome_unknown
@@ -289,12 +299,7 @@ def test_a_question_that_no_stamp_covers_is_not_answered_from_a_state_that_is_lo
         database = Database()
         a, b = await open_nodes(database)
         await a.create("known", host="H1")
-        await a.create("lost")
-        await asyncio.sleep(0.1)
-        b.connection.readable.clear()
-        await database.fall_back(1)
-        await a.create("new", host=host)
-        assert a.position == b.position
+        await replace_the_last_set(database, a, b, host)
 
         request = asyncio.create_task(b.request(on_host("reboot", host)))
         await asyncio.sleep(0.5)
@@ -314,12 +319,7 @@ def test_an_answer_beside_a_change_does_not_rest_on_a_state_that_is_lost() -> No
     async def story() -> None:
         database = Database()
         a, b = await open_nodes(database)
-        await a.create("lost")
-        await asyncio.sleep(0.1)
-        b.connection.readable.clear()
-        await database.fall_back(1)
-        await a.create("new", host="H1")
-        assert a.position == b.position
+        await replace_the_last_set(database, a, b, "H1")
 
         change = asyncio.create_task(b.create("beside"))
         caller = Caller(OPERATOR, "request")

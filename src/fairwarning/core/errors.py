@@ -24,7 +24,8 @@
     ├── RolloutUnderWayError     the scope already has a rollout
     ├── ContendedError           other requests kept changing what this one rests on; try again
     └── StorageError             a change could not be stored
-        └── StoredUnreadError    a change is stored, and this server cannot read the journal up to it
+        ├── StoredUnreadError    a change is stored, and this server cannot read the journal up to it
+        └── MaybeLostError       a change was stored, and the database has lost changes since
 
 Each error carries the HTTP status that a server should answer with. The APIs translate errors in one place,
 and the core does not depend on HTTP.
@@ -304,3 +305,13 @@ class StoredUnreadError(StorageError):
     def __init__(self, line: int) -> None:
         problem = "the change is stored, but the journal cannot be read"
         super().__init__(f"{problem} up to line {line}", problem)
+
+
+class MaybeLostError(StorageError):
+    """A change was stored in a database that has lost changes since, and could not be stored again."""
+
+    outcome_unknown = True
+
+    def __init__(self) -> None:
+        problem = "the database has lost changes, and it is unknown whether this one is stored"
+        super().__init__(problem, problem)

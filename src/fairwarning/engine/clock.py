@@ -1,4 +1,4 @@
-"""The only module that reads the wall clock or makes identifiers by chance."""
+"""The only module, outside the agent, that reads the wall clock or makes random identifiers."""
 
 import os
 import random

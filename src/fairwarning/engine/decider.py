@@ -16,7 +16,8 @@ The rules of a batch:
 4. Answers come after the batch is stored and installed. A batch without a line asks for the number of the
    journal's last line, and is decided again if the replica was behind.
 5. No stamp covers a question by predicate (``ReadRecorder.by_predicate``). A line that rests on one is stored
-   only right behind the line it was decided on, unless a number read since the request came is applied.
+   only right behind the line it was decided on, unless a number read since the request came is applied; and
+   only if the store has lost no line since.
    An answer without a line that rests on one is given under the same condition, or decided again, first.
 6. Requests keep their boundaries: the lines of one request are consecutive and carry its id.
 7. The name of a set is an aggregate, written by whatever creates or removes one of its scopes (``Fold``).
@@ -36,7 +37,13 @@ from types import MappingProxyType
 from fairwarning.core.changes import TextChanged
 from fairwarning.core.commands import Command, concerns
 from fairwarning.core.decide import Decision, decide
-from fairwarning.core.errors import ContendedError, FairWarningError, StorageError, StoredUnreadError
+from fairwarning.core.errors import (
+    ContendedError,
+    FairWarningError,
+    MaybeLostError,
+    StorageError,
+    StoredUnreadError,
+)
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import PrincipalKind, ScopeId
 from fairwarning.core.policy import Policy
@@ -279,7 +286,7 @@ class Decider:
             # A store that has fallen back to a copy of itself meanwhile may have lost the batch.
             if self._store.history == history:
                 return entries
-            unknown = StoredUnreadError(entries[-1].seq)
+            unknown = MaybeLostError()
 
     async def _commit(self, batch: Batch, unknown: StorageError | None) -> Sequence[Entry]:
         """Store a batch; ``unknown`` is why it may be stored already."""

@@ -121,6 +121,7 @@ class Follower:
                 self._loads += 1
 
     async def _load(self) -> None:
+        before = self._replica.reached
         self.reloading = True
         try:
             snapshot = await self._store.snapshot()
@@ -129,9 +130,10 @@ class Follower:
         if snapshot.history > self._replica.history:
             known, last = self._replica.position, snapshot.position
             log.error(LogMessage("database_lost_lines", known=known, last=last))
-        if Position(snapshot.history, snapshot.position) >= self._replica.reached:
+        found = Position(snapshot.history, snapshot.position)
+        if found >= self._replica.reached:
             self._reloaded(self._replica.load(snapshot))
-        else:  # the store is about to go on, or to notice that it has lost lines
+        elif found < before:  # the store has yet to notice that it has lost lines
             await asyncio.sleep(TRY_AGAIN)
 
     async def _rest(self, problem: StorageError | OSError) -> None:

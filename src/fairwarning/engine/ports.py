@@ -153,9 +153,9 @@ class Store(Protocol):
 
     @property
     def history(self) -> int:
-        """Grows when the store has lost lines, as a database has that falls back to a copy.
+        """Grows when the store notices that lines are lost, because the database has fallen back to a copy.
 
-        The same number then stands for another line.
+        A number may then stand for another line.
         """
         ...
 

@@ -6,8 +6,9 @@ orders all batches and numbers the journal without gaps, and a gap shows that li
 
 The journal is the replication log. A node is told of new lines by NOTIFY, which is only a hint, and looks at
 least once a second. After a failover the database may have lost lines that this node knows. So every new
-connection looks for the newest line that this store has read or heard of; if it is gone or another, a
-new *history* begins: all followers get a ``GapError``, and the next snapshot replaces what the node knows.
+connection looks for the newest line that this store has read or heard of; if it is gone, or is a different
+one, a new *history* begins: all followers get a ``GapError``, and the next snapshot replaces what the node
+knows.
 """
 
 import asyncio
@@ -158,7 +159,7 @@ class PostgresStore:
 
     @property
     def history(self) -> int:
-        """How often lines were lost that this store had read."""
+        """How often lines were lost that this store knew."""
         return self._history
 
     async def snapshot(self) -> FleetSnapshot:
