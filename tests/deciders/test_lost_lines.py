@@ -194,6 +194,15 @@ async def replace_the_last_set(database: Database, a: Node, b: Node, host: str) 
     assert a.position == b.position
 
 
+async def create_behind_unread_lines(a: Node, b: Node) -> asyncio.Task[None]:
+    """Let a store the set ``app``, and b the set ``db`` behind it; b has to wait for the lines of a."""
+    b.connection.readable.clear()
+    await a.create("app")
+    request = asyncio.create_task(b.create("db"))
+    await asyncio.sleep(0.1)
+    return request
+
+
 def test_a_request_does_not_wait_for_lines_that_are_lost() -> None:
     async def story() -> None:
         database = Database()
@@ -227,10 +236,7 @@ def test_a_change_that_is_lost_before_its_answer_is_made_again(lost: int, unread
     async def story() -> None:
         database = Database()
         a, b = await open_nodes(database)
-        b.connection.readable.clear()
-        await a.create("app")
-        request = asyncio.create_task(b.create("db"))
-        await asyncio.sleep(0.1)
+        request = await create_behind_unread_lines(a, b)
 
         await database.fall_back(lost)
         await b.connection.look()
@@ -250,10 +256,7 @@ def test_a_change_that_may_be_lost_and_cannot_be_sent_again_is_not_answered_as_l
     async def story() -> None:
         database = Database()
         a, b = await open_nodes(database)
-        b.connection.readable.clear()
-        await a.create("app")
-        request = asyncio.create_task(b.create("db"))
-        await asyncio.sleep(0.1)
+        request = await create_behind_unread_lines(a, b)
 
         await database.fall_back(2)
         b.connection.problem = NotReachedError()
