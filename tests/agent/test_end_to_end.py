@@ -52,6 +52,7 @@ def test_an_agent_that_is_killed_in_a_hook_prepares_again(
     assert killed.approvals(event) == ["killed"]
 
 
+@pytest.mark.story
 @pytest.mark.slow
 def test_an_agent_that_is_killed_between_preparing_and_approving_only_approves(
     server: Server, tmp_path: Path, stack: ExitStack
@@ -147,6 +148,7 @@ def test_a_short_freeze_is_approved_at_once_and_nothing_is_drained(
     assert freezing.did(event) == []
 
 
+@pytest.mark.story
 @pytest.mark.slow
 def test_three_instances_of_a_scale_set_each_speak_for_themselves(
     server: Server, tmp_path: Path, stack: ExitStack

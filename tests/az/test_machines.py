@@ -13,6 +13,7 @@ LOGIN = "--image UbuntuLTS --admin-username azureuser --generate-ssh-keys"
 PROFILE = '{"terminateNotificationProfile": {"enable": true, "notBeforeTimeout": "PT5M"}}'
 
 
+@pytest.mark.story
 @pytest.mark.rule("L-14", "L-15")
 @pytest.mark.parametrize(
     ("command", "kind", "minutes"),

@@ -86,6 +86,7 @@ def test_a_set_is_created_with_a_delay_and_a_deleted_instance_is_warned_approved
     expect(page.get_by_role("link", name="shop_2")).to_contain_text("running")
 
 
+@pytest.mark.story
 def test_two_tabs_that_approve_at_once_both_get_an_answer_and_the_event_starts_once(
     server: Server, url: str, open_tab: OpenTab
 ) -> None:
@@ -150,6 +151,7 @@ def test_the_first_stop_of_the_keyboard_leads_past_the_menu(url: str, open_tab: 
     page.wait_for_function("document.activeElement.id === 'main'")
 
 
+@pytest.mark.story
 def test_a_machine_is_created_restarted_and_approved_without_scripts(
     server: Server, url: str, open_tab: OpenTab
 ) -> None:
@@ -226,6 +228,7 @@ def test_a_countdown_goes_by_the_servers_clock_whatever_the_browsers_says(
         page.close()  # a page that outlives its server logs errors
 
 
+@pytest.mark.story
 def test_a_page_says_that_its_server_is_lost_and_then_catches_up_with_nothing_missed(
     tmp_path: Path, open_tab: OpenTab
 ) -> None:

@@ -26,6 +26,7 @@ def verdicts(output: str) -> list[str]:
     return sorted(re.findall(r"^\S+ +\w+|\([A-Z]-.*\)$", output, re.MULTILINE))
 
 
+@pytest.mark.story
 @pytest.mark.slow
 @pytest.mark.rule("C-05", "C-06")
 @pytest.mark.runs("examples/README.md")

@@ -174,6 +174,7 @@ def test_the_workers_are_nodes_of_their_own_and_their_metrics_are_one_sum(server
     assert {line.get("worker") for line in server.log() if line["event"] == "server_started"} == {0, 1}
 
 
+@pytest.mark.story
 @pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_no_approval_is_lost(server: Serving) -> None:
     for guest in GUESTS:

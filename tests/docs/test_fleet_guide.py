@@ -158,6 +158,7 @@ def up_to(steps: Sequence[Command], first: str, last: str) -> list[Command]:
     return list(steps[start : end + 1])
 
 
+@pytest.mark.story
 @pytest.mark.slow
 @pytest.mark.needs("curl", "openssl")
 @pytest.mark.runs("docs/guides/run-it-for-a-fleet.md")

@@ -153,6 +153,7 @@ def wait_for_history(kind: str, machine: str) -> None:
     raise AssertionError(f"{machine} has no line {kind!r} in the history")
 
 
+@pytest.mark.story
 @pytest.mark.slow
 @pytest.mark.needs("curl")
 @pytest.mark.timeout(400)

@@ -102,6 +102,7 @@ def reader(home: Path) -> Iterator[Reader]:
             process.wait(timeout=20)
 
 
+@pytest.mark.story
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.needs("curl")

@@ -90,6 +90,7 @@ def test_clients_may_go_from_one_node_to_the_other(tmp_path: Path) -> None:
     assert history[0] == history[1]
 
 
+@pytest.mark.story
 @pytest.mark.slow
 def test_a_killed_node_leaves_its_deployment_to_the_other(tmp_path: Path) -> None:
     resources = [resource(f"n{number}") for number in range(200)]

@@ -45,6 +45,7 @@ def approve(space: Namespace, body: str, version: str) -> tuple[int, str]:
     return curl(space, "-H", "Metadata:true", "-X", "POST", "-d", body, EVENTS + version)
 
 
+@pytest.mark.story
 @pytest.mark.rule("R-13", "R-14", "V-06")
 def test_the_documented_commands_read_and_approve_an_event(pair: Pair) -> None:
     document(pair.web_0, "2017-03-01")
@@ -75,6 +76,7 @@ def test_a_peer_sees_the_same_event_and_may_approve_it(pair: Pair) -> None:
     assert (entry["by"], entry["resources"]) == ("web_1", ["web_0"])
 
 
+@pytest.mark.story
 @pytest.mark.rule("R-03")
 def test_a_machine_is_who_its_source_address_says(pair: Pair) -> None:
     names = [curl(guest, "-H", "Metadata:true", NAME) for guest in (pair.web_0, pair.web_1)]

@@ -51,6 +51,7 @@ def newcomer(dist: Path) -> Iterator[Newcomer]:
         yield person
 
 
+@pytest.mark.story
 def test_from_the_wheel_to_the_first_warning_and_its_approval(
     newcomer: Newcomer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -76,6 +76,7 @@ def test_a_program_trusts_the_server_under_the_names_of_azure(
     assert done.stdout == "fairwarning 00000000-0000-0000-0000-000000000001\n", done.stderr
 
 
+@pytest.mark.story
 @pytest.mark.needs("curl")
 def test_a_program_on_a_machine_has_the_endpoint_and_the_names(redirecting: Exec) -> None:
     script = f'curl -sS -H Metadata:true "{EVENTS}"; curl -sS "{ENDPOINTS}"'

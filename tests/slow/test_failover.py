@@ -185,6 +185,7 @@ def tell(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
         )
 
 
+@pytest.mark.story
 @pytest.mark.slow
 @pytest.mark.needs("ps")
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "freezes"])

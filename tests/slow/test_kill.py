@@ -169,6 +169,7 @@ def servers(scratch: Path) -> Iterator[Server]:
             server.process.wait()
 
 
+@pytest.mark.story
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.rule("R-12")

@@ -45,6 +45,7 @@ def schema(dsn: str) -> tuple[object, ...]:
     return found, readable_from
 
 
+@pytest.mark.story
 @pytest.mark.slow
 @pytest.mark.needs("git")
 def test_nodes_of_two_releases_serve_one_database(code_before: Path, tmp_path: Path) -> None:
