@@ -86,11 +86,19 @@ def _usable(programs: Path) -> bool:
     return os.geteuid() != 0 or all(folder.stat().st_mode & 0o001 for folder in programs.resolve().parents)
 
 
-def run(*command: str | Path) -> str:
+def run(*command: str | Path, input: str = "") -> str:
     """Run a program of PostgreSQL as the user that servers run as, and return its output."""
     user = _user()
     done = subprocess.run(
-        command, check=False, capture_output=True, text=True, cwd="/", env=ENVIRONMENT, user=user, group=user
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        input=input,
+        cwd="/",
+        env=ENVIRONMENT,
+        user=user,
+        group=user,
     )
     assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"
     return done.stdout
