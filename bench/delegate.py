@@ -26,8 +26,8 @@ class Delegate:
     async def last(self) -> int:
         return await self._inner.last()
 
-    def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
-        return self._inner.follow(after)
+    def follow(self, after: int, stamp: int = 0) -> AsyncGenerator[Sequence[Entry], None]:
+        return self._inner.follow(after, stamp)
 
     async def claim(self, key: str, owner: str, now: datetime, lasts: timedelta) -> Lease | None:
         return await self._inner.claim(key, owner, now, lasts)

@@ -29,6 +29,10 @@ class DatabaseLink:
         self._port = port
         self._connections: set[asyncio.StreamWriter] = set()
 
+    def lead_to(self, host: str) -> None:
+        """Forward new connections to another database; the others stay where they are."""
+        self._host = host
+
     def cut(self) -> None:
         """Reset all connections; new ones may be made."""
         for writer in self._connections:

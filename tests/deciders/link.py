@@ -93,10 +93,10 @@ class Link(Delegate):
             await self._travel(None)
             return snapshot
 
-    async def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+    async def follow(self, after: int, stamp: int = 0) -> AsyncGenerator[Sequence[Entry], None]:
         self.counts["follow"] += 1
         with self._calling():
-            async with aclosing(super().follow(after)) as pages:
+            async with aclosing(super().follow(after, stamp)) as pages:
                 async for page in pages:
                     await asyncio.sleep(self._chance.random() * self.weather.lag)
                     if self._chance.random() < self.weather.gap:

@@ -106,10 +106,10 @@ class CutJournal(SharedLink):
 
     cut = False
 
-    async def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+    async def follow(self, after: int, stamp: int = 0) -> AsyncGenerator[Sequence[Entry], None]:
         if self.cut:
             raise NotReachedError
-        async for page in super().follow(after):
+        async for page in super().follow(after, stamp):
             if self.cut:
                 raise NotReachedError
             yield page
@@ -167,8 +167,8 @@ class PrunedJournal(SharedLink):
 
     is_pruned = False
 
-    async def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
-        async for page in super().follow(after):
+    async def follow(self, after: int, stamp: int = 0) -> AsyncGenerator[Sequence[Entry], None]:
+        async for page in super().follow(after, stamp):
             if self.is_pruned:
                 raise GapError
             yield page

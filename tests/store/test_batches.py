@@ -270,7 +270,7 @@ def test_a_poll_changes_no_scope_and_no_stamp(play: Stage) -> None:
         after = await store.snapshot()
 
         assert (line.seq, line.version) == (3, 0)
-        assert after == before._replace(position=3, polled={WEB: polled(1).at})
+        assert after == before._replace(position=3, stamp=line.stamp, polled={WEB: polled(1).at})
         await store.commit(node.decide((happened(1),)))
 
     play(story)

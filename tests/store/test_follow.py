@@ -185,6 +185,35 @@ def test_a_follower_that_waits_while_its_lines_are_pruned_is_told(play: Stage) -
     play(story)
 
 
+def test_lines_go_on_only_after_the_line_that_the_follower_has_read(play: Stage) -> None:
+    async def story(store: Store) -> None:
+        node = Node()
+        for _ in range(3):
+            await store.commit(node.decide(texts(1)))
+        _, second, third = await store.journal()
+
+        assert await anext(store.follow(2, second.stamp)) == [third]
+        for after, stamp in ((2, third.stamp), (1, second.stamp), (4, third.stamp)):
+            with pytest.raises(GapError):
+                await asyncio.wait_for(anext(store.follow(after, stamp)), 5)
+
+    play(story)
+
+
+def test_a_follower_whose_line_was_pruned_cannot_prove_that_the_next_one_follows(play: Stage) -> None:
+    async def story(store: Store) -> None:
+        node = Node()
+        for _ in range(3):
+            await store.commit(node.decide(texts(1)))
+        _, second, _ = await store.journal()
+        await store.prune(None, 2, ())
+
+        with pytest.raises(GapError):
+            await anext(store.follow(2, second.stamp))
+
+    play(story)
+
+
 def folded(entries: Sequence[Entry]) -> FleetSnapshot:
     """Return the state that a node reaches by applying all lines, without the names of sets."""
     scopes = {
@@ -212,6 +241,7 @@ def folded(entries: Sequence[Entry]) -> FleetSnapshot:
         texts=stored,
         text_stamps=stamps,
         polled=polls,
+        stamp=entries[-1].stamp,
     )
 
 
@@ -248,7 +278,7 @@ def test_a_hint_at_lines_of_another_node_outlasts_a_batch_of_this_node() -> None
         async def read(after: int, limit: int) -> tuple[Sequence[Entry], int]:
             return [line for line in journal if line.seq > after][:limit], 0
 
-        async with aclosing(followers.follow(0, read)) as pages, asyncio.timeout(5):
+        async with aclosing(followers.follow(0, 0, read)) as pages, asyncio.timeout(5):
             await anext(pages)
             waiting = asyncio.ensure_future(anext(pages))
             await asyncio.sleep(0)

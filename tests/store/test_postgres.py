@@ -499,7 +499,7 @@ def test_psycopg_is_loaded_only_for_postgresql_and_its_absence_is_explained() ->
 
 
 def test_a_connection_that_is_closed_no_longer_waits_for_a_database_that_is_away() -> None:
-    async def connected(session: Session) -> None:
+    async def connected(session: Session, new_timeline: bool) -> None:
         raise AssertionError("there is no database")
 
     async def story() -> None:

@@ -50,6 +50,7 @@ class Follower:
         #: How often the whole state was read.
         self._loads = 0
         self._loading = asyncio.Lock()
+        self._rest_until = 0.0
         self._installed = installed
         self._reloaded = reloaded
 
@@ -113,28 +114,32 @@ class Follower:
             self._installed(entries, self._replica.apply(entries))
 
     async def reload(self) -> None:
-        """Read the whole state, once for all who wait; a batch in flight is left to its answer."""
-        loads = self._loads
+        """Read the whole state, once for all who wait; a batch in flight is left to its answer.
+
+        After it has been read again there is a rest: a database that falls back again and again is not read
+        in a loop.
+        """
+        loads, loop = self._loads, asyncio.get_running_loop()
         async with self._loading:
             if self._loads == loads:
+                await asyncio.sleep(max(0.0, self._rest_until - loop.time()))
                 await self._load()
+                self._rest_until = loop.time() + TRY_AGAIN if loads else 0.0
                 self._loads += 1
 
     async def _load(self) -> None:
-        before = self._replica.reached
         self.reloading = True
         try:
             snapshot = await self._store.snapshot()
         finally:
             self.reloading = False
-        if snapshot.history > self._replica.history:
-            known, last = self._replica.position, snapshot.position
+        known, last = self._replica.position, snapshot.position
+        if snapshot.lines_lost:
             log.error(LogMessage("database_lost_lines", known=known, last=last))
-        found = Position(snapshot.history, snapshot.position)
-        if found >= self._replica.reached:
+        elif snapshot.history > self._replica.history:
+            log.warning(LogMessage("database_failed_over", known=known, last=last))
+        if Position(snapshot.history, snapshot.position) >= self._replica.reached:
             self._reloaded(self._replica.load(snapshot))
-        elif found < before:  # the store has yet to notice that it has lost lines
-            await asyncio.sleep(TRY_AGAIN)
 
     async def _rest(self, problem: StorageError | OSError) -> None:
         # A store that is away for a while is worth one line, not one per second.
@@ -147,7 +152,8 @@ class Follower:
         """Apply lines until the goal is reached, or until the whole state was loaded."""
         if self._replica.history == self._store.history:
             with suppress(GapError):
-                async with aclosing(self._store.follow(self._replica.position)) as pages:
+                reached = self._replica.position, self._replica.last_stamp
+                async with aclosing(self._store.follow(*reached)) as pages:
                     async for entries in pages:
                         self.install(entries)
                         if goal is not None and self._replica.reached >= goal:

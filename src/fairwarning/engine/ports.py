@@ -127,6 +127,10 @@ class FleetSnapshot(NamedTuple):
     text_stamps: Mapping[str, int]
     polled: Mapping[ScopeId, datetime]
     history: int = 0
+    #: The stamp of line ``position``; 0 if the journal is empty.
+    stamp: int = 0
+    #: Whether the store has missed lines that it knew since the snapshot before.
+    lines_lost: bool = False
 
 
 class StaleBatchError(Exception):
@@ -153,7 +157,7 @@ class Store(Protocol):
 
     @property
     def history(self) -> int:
-        """Grows when the store notices that lines are lost, because the database has fallen back to a copy.
+        """Grows when lines may be lost, because the database has fallen back to a copy of itself.
 
         A number may then stand for another line.
         """
@@ -179,12 +183,14 @@ class Store(Protocol):
         """Return the number of the journal's last line; 0 if there is none."""
         ...
 
-    def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+    def follow(self, after: int, stamp: int = 0) -> AsyncGenerator[Sequence[Entry], None]:
         """Yield the lines after line ``after`` as they are stored, in order, whole batches at once.
 
+        ``stamp`` is the stamp of line ``after``; 0 if it is not known, then the lines prove nothing.
+
         Raises:
-            GapError: lines after ``after`` were pruned, or lines that were read are lost; a snapshot has to
-                be read.
+            GapError: lines after ``after`` were pruned, or lines that were read are lost, or line ``after``
+                has another stamp; a snapshot has to be read.
             IncompatibleStoreError: only a newer version understands the next line.
         """
         ...

@@ -65,6 +65,8 @@ class Replica:
 
     def __init__(self) -> None:
         self.position = 0
+        #: The stamp of that line; 0 if there is none.
+        self.last_stamp = 0
         #: The history of the store that the position counts in.
         self.history = 0
         self.directory = Directory(self)
@@ -143,7 +145,8 @@ class Replica:
         self._texts = StoredTexts(snapshot.texts)
         self._text_stamps = dict(snapshot.text_stamps)
         self._polled = dict(snapshot.polled)
-        self.position, self.history = snapshot.position, snapshot.history
+        self.position, self.last_stamp = snapshot.position, snapshot.stamp
+        self.history = snapshot.history
         return gone
 
     def install(self, batch: Batch, last: int) -> None:
@@ -191,7 +194,7 @@ class Replica:
             else:
                 self._text_stamps[key] = stamp
         self._record_polls(lines)
-        self.position = last
+        self.position, self.last_stamp = last, stamp
 
     def _record_polls(self, lines: Iterable[Line]) -> None:
         for line in lines:

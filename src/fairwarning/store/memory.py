@@ -63,6 +63,7 @@ class MemoryStore:
             texts=MappingProxyType(dict(self._texts)),
             text_stamps=MappingProxyType(dict(self._text_stamps)),
             polled=MappingProxyType(dict(self._polled)),
+            stamp=self._journal[-1].stamp if self._journal else 0,
         )
 
     async def commit(self, batch: Batch) -> Sequence[Entry]:
@@ -84,13 +85,13 @@ class MemoryStore:
         """Return the number of the journal's last line."""
         return self._last
 
-    def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+    def follow(self, after: int, stamp: int = 0) -> AsyncGenerator[Sequence[Entry], None]:
         """Yield the lines after line ``after`` as they are stored, whole batches at once."""
 
         async def read(start: int, limit: int) -> tuple[Sequence[Entry], int]:
             return await self.journal(after=start, limit=limit), self._pruned
 
-        return self._followers.follow(after, read)
+        return self._followers.follow(after, stamp, read)
 
     async def claim(self, key: str, owner: str, now: datetime, lasts: timedelta) -> Lease | None:
         """Return a new lease with the next fence; None while another owner's lease lasts."""

@@ -168,7 +168,7 @@ class SqliteStore:
         await self._recover_if_needed()
         return self._header.last_line
 
-    def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+    def follow(self, after: int, stamp: int = 0) -> AsyncGenerator[Sequence[Entry], None]:
         """Yield the lines after line ``after`` as they are stored, whole batches at once."""
 
         def read(database: sqlite3.Connection, start: int, limit: int) -> tuple[Sequence[Entry], int]:
@@ -176,7 +176,7 @@ class SqliteStore:
                 return _journal(database, start, limit, {}), _pruned(database)
 
         return self._followers.follow(
-            after, lambda start, limit: self._read(lambda database: read(database, start, limit))
+            after, stamp, lambda start, limit: self._read(lambda database: read(database, start, limit))
         )
 
     async def claim(self, key: str, owner: str, now: datetime, lasts: timedelta) -> Lease | None:
@@ -436,6 +436,7 @@ def _snapshot(database: sqlite3.Connection) -> FleetSnapshot:
             texts=MappingProxyType(texts),
             text_stamps=MappingProxyType(text_stamps),
             polled=MappingProxyType(read_polls(rows("poll"), reader.scopes)),
+            stamp=_newest_batch(database)[0],
         )
 
 

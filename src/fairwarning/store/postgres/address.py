@@ -8,6 +8,9 @@ from fairwarning.store.errors import DatabaseUnsuitableError
 #: The seconds within which a host has to accept a connection, unless the address says otherwise.
 CONNECT_WITHIN = 2
 
+#: The settings that have a part for each host, or one part for all.
+LISTS = frozenset({"host", "hostaddr", "port"})
+
 #: What may be shown of an address.
 SHOWN = ("host", "port", "dbname")
 
@@ -29,8 +32,22 @@ class Address:
     def __repr__(self) -> str:
         return f"Address({str(self)!r})"
 
-    def conninfo(self, session: str) -> str:
-        """Return the connection string for a session that has to be ``read-write``, or may be ``any``."""
+    @property
+    def hosts(self) -> int:
+        """The number of hosts that are tried, one after the other."""
+        return max(len(self._list(name)) for name in LISTS)
+
+    def _list(self, name: str) -> list[str]:
+        return str(self._settings.get(name) or "").split(",")
+
+    def conninfo(self, session: str, first_host: int = 0) -> str:
+        """Return the connection string for a session that has to be ``read-write``, or may be ``any``.
+
+        The hosts are tried in their order, beginning with host number ``first_host``.
+        """
         defaults = {"connect_timeout": str(CONNECT_WITHIN), "application_name": "fairwarning"}
         settings = {name: str(value) for name, value in self._settings.items() if value is not None}
+        for name in LISTS & settings.keys():
+            parts = self._list(name)
+            settings[name] = ",".join(parts[first_host % len(parts) :] + parts[: first_host % len(parts)])
         return make_conninfo("", **defaults | settings, client_encoding="utf8", target_session_attrs=session)

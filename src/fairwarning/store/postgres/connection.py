@@ -4,6 +4,11 @@ No statement is ever cancelled: a cancelled commit that waits for its standby is
 the standby does not have it. So every job runs in a task of its own, which goes on if its caller is
 cancelled. A server that does not answer in time is hung up on instead: the socket is shut down, and what the
 job did is then unknown. The next try connects again, to any host of the address that accepts writes.
+
+After a failover without fencing, two servers may accept writes. So all connections stand on one server, which
+is known by its timeline and by the start of its process. A connection that reaches a newer server takes all
+others along: what a job brings from a server that was left does not count. An older server is refused until
+the newer one has been silent for ``SILENT_AFTER``.
 """
 
 import asyncio
@@ -11,7 +16,8 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TypeVar
+from datetime import datetime
+from typing import NamedTuple, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
@@ -20,7 +26,7 @@ from psycopg.adapt import Loader
 from psycopg.rows import TupleRow
 
 from fairwarning.core.errors import StorageError
-from fairwarning.engine.ports import StoreState
+from fairwarning.engine.ports import StaleBatchError, StoreState
 from fairwarning.store.errors import (
     AnswerLostError,
     DatabaseAwayError,
@@ -42,6 +48,9 @@ ANSWER_WITHIN = 5.0
 #: How long a job tries to get a connection, and how long it rests between two tries, in seconds.
 PATIENCE, REST = 5.0, 0.1
 
+#: How long a server has to be silent before connections may go back to an older one, in seconds.
+SILENT_AFTER = 5.0
+
 #: The number of rows of a slice: reading a slice keeps the event loop busy for a few milliseconds.
 SLICE = 500
 
@@ -51,6 +60,7 @@ OLDEST_SERVER = 150000
 #: limit of the server cancels a commit.
 SETUP = """
     SELECT current_setting('server_version_num')::int, current_setting('server_encoding'),
+        left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_postmaster_start_time(),
         set_config('idle_in_transaction_session_timeout', '60s', false), set_config('timezone', 'UTC', false),
         set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false),
         CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
@@ -58,6 +68,8 @@ SETUP = """
         CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
             THEN set_config('synchronous_commit', 'on', false) END
 """
+
+LEFT = "the answer came from a server that a newer one has replaced"
 
 #: Serialization failure, deadlock, lock timeout: nothing was stored, and the same statement may succeed.
 BUSY = frozenset({"40001", "40P01", "55P03"})
@@ -71,10 +83,20 @@ class BytesLoader(Loader):
         return bytes(data)
 
 
+class ServerRun(NamedTuple):
+    """A server between its start and its end; a promoted or restarted server is larger than before."""
+
+    #: The timeline in hexadecimal digits: a promotion begins a new one.
+    timeline: bytes
+    started: datetime
+
+
 class Session:
     """An open connection on which every answer is waited for a limited time."""
 
     def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
+        #: The server at its other end; None until it was asked.
+        self.server: ServerRun | None = None
         self._connection = connection
 
     @property
@@ -129,8 +151,9 @@ class Session:
             one.shutdown(socket.SHUT_RDWR)
 
 
-#: Called with every new connection before it is used.
-Connected = Callable[[Session], Awaitable[None]]
+#: Called with every new connection before it is used, and with whether its timeline is another one than that
+#: of the connections before it.
+Connected = Callable[[Session, bool], Awaitable[None]]
 
 
 class DatabaseServer:
@@ -142,41 +165,76 @@ class DatabaseServer:
         #: When and why a job has lost its patience; None since a server has answered.
         self.gave_up: tuple[float, StorageError] | None = None
         self._connected = connected
+        #: The server on which all connections stand, and when it last answered.
+        self._current: ServerRun | None = None
+        self._answered = 0.0
+        self._moving = asyncio.Lock()
 
     async def connect(self) -> Session:
-        """Return a new connection that accepts writes.
+        """Return a new connection that accepts writes, to the newest server that can be reached.
 
         Raises:
             DatabaseAwayError: no server answers.
             DatabaseReadOnlyError: the servers that answer accept no writes.
         """
+        for first_host in range(self.address.hosts):
+            session = await self._connect(first_host)
+            if session is not None:
+                self.note_answer()
+                return session
+        self.state = StoreState.AWAY
+        raise DatabaseAwayError("only a server answers that a newer one has replaced")
+
+    async def _connect(self, first_host: int) -> Session | None:
+        """Return a new connection; None if it leads to a server that was left."""
         try:
-            session = await self._open("read-write")
+            session = await self._open("read-write", first_host)
         except psycopg.Error as problem:
             raise await self._explain(problem) from None
         try:
-            ((version, encoding, *_),) = await session.query(SETUP)
+            ((version, encoding, timeline, started, *_),) = await session.query(SETUP)
             check_server(version, encoding)
-            await self._connected(session)
+            session.server = ServerRun(timeline, started)
+            if await self._move_to(session.server, session):
+                return session
         except BaseException as problem:
             await session.close()
             if isinstance(problem, psycopg.Error):
                 raise self.translate(problem) from problem
             raise
-        self.note_answer()
-        return session
+        await session.close()
+        return None
+
+    async def _move_to(self, server: ServerRun, session: Session) -> bool:
+        """Let all connections stand on the server of a new one; False if it is older than theirs."""
+        async with self._moving:
+            before = self._current
+            if before is not None and server < before and self._silence() < SILENT_AFTER:
+                return False
+            await self._connected(session, before is not None and server.timeline != before.timeline)
+            self._current = server
+            return True
+
+    def _silence(self) -> float:
+        return asyncio.get_running_loop().time() - self._answered
+
+    def has_left(self, session: Session) -> bool:
+        """Whether the connections stand on another server than a session."""
+        return session.server != self._current
 
     def note_answer(self) -> None:
-        """Note that a server does what it is asked."""
+        """Note that the server does what it is asked."""
         self.state, self.gave_up = StoreState.READY, None
+        self._answered = asyncio.get_running_loop().time()
 
     def note_patience_lost(self, problem: StorageError) -> None:
         """Note that a job gives up, unless only other transactions keep it waiting."""
         if self.state is not StoreState.READY:
             self.gave_up = asyncio.get_running_loop().time(), problem
 
-    async def _open(self, kind: str) -> Session:
-        connection = await AsyncConnection.connect(self.address.conninfo(kind), autocommit=True)
+    async def _open(self, kind: str, first_host: int = 0) -> Session:
+        conninfo = self.address.conninfo(kind, first_host)
+        connection = await AsyncConnection.connect(conninfo, autocommit=True)
         connection.adapters.register_loader("text", BytesLoader)
         return Session(connection)
 
@@ -282,17 +340,30 @@ class PostgresConnection:
                     await asyncio.sleep(REST)
 
     async def _try(self, job: Callable[[Session], Awaitable[Result]], commit: bool) -> Result:
-        if self._session is None or self._session.broken:
-            self._session = await self._server.connect()
+        session = await self._connected()
         try:
-            result = await job(self._session)
-        except UnreadableRowError as problem:
-            raise DatabaseDamagedError(str(self._server.address), str(problem)) from problem
+            result = await job(session)
         except psycopg.Error as problem:
             await self._drop()
             raise self._server.translate(problem, commit=commit) from problem
+        except (StaleBatchError, UnreadableRowError) as problem:
+            if self._server.has_left(session):
+                raise DatabaseAwayError(LEFT) from problem
+            if isinstance(problem, StaleBatchError):
+                raise
+            raise DatabaseDamagedError(str(self._server.address), str(problem)) from problem
+        if self._server.has_left(session):
+            raise (AnswerLostError if commit else DatabaseAwayError)(LEFT)
         self._server.note_answer()
         return result
+
+    async def _connected(self) -> Session:
+        """Return the connection; it is made anew if it was lost, or if the others stand on another server."""
+        session = self._session
+        if session is None or session.broken or self._server.has_left(session):
+            await self._drop()
+            session = self._session = await self._server.connect()
+        return session
 
     async def _drop(self) -> None:
         session, self._session = self._session, None

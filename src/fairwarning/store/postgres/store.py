@@ -6,9 +6,10 @@ orders all batches and numbers the journal without gaps, and a gap shows that li
 
 The journal is the replication log. A node is told of new lines by NOTIFY, which is only a hint, and looks at
 least once a second. After a failover the database may have lost lines that this node knows. So every new
-connection looks for the newest line that this store has read or heard of; if it is gone, or is a different
+connection looks for the newest line that this store has read or heard of. If it is gone, or is a different
 one, a new *history* begins: all followers get a ``GapError``, and the next snapshot replaces what the node
-knows.
+knows. A new history begins on every new timeline of the database, too: one line that two timelines share does
+not prove that they share all lines before it, because a batch that was sent to both may have the same number.
 """
 
 import asyncio
@@ -126,9 +127,10 @@ class PostgresStore:
         #: The newest line that was read or written, and its stamp; the largest number of a last line.
         self._newest = (0, 0)
         self._last = 0
-        #: The history, now and at the last snapshot.
+        #: The history, now and at the last snapshot, and the last one that began because lines were missed.
         self._history = 0
         self._loaded_history = 0
+        self._lost_history = 0
 
     @classmethod
     async def open(cls, dsn: str, *, migrate: bool = False) -> "PostgresStore":
@@ -166,6 +168,8 @@ class PostgresStore:
         """Return the whole state as of the last batch; it is read in slices."""
         snapshot = await self._reader.work(self._read_snapshot)
         self._loaded_history = snapshot.history
+        if snapshot.stamp:
+            self._note_line(snapshot.position, snapshot.stamp)
         return snapshot
 
     async def commit(self, batch: Batch) -> Sequence[Entry]:
@@ -197,20 +201,24 @@ class PostgresStore:
         self._last = max(self._last, last)
         return int(last)
 
-    async def follow(self, after: int) -> AsyncGenerator[Sequence[Entry], None]:
+    async def follow(self, after: int, stamp: int = 0) -> AsyncGenerator[Sequence[Entry], None]:
         """Yield the lines after line ``after`` as they are stored, whole batches at once."""
         history = self._history
 
-        async def read(start: int, limit: int) -> tuple[Sequence[Entry], int]:
-            page, last, pruned = await self._read_page(start, limit)
-            if not history == self._history == self._loaded_history or last < start:
+        def check_history(start: int) -> None:
+            if not history == self._history == self._loaded_history:
                 raise GapError(f"the database has lost lines up to line {start}")
+
+        async def read(start: int, limit: int) -> tuple[Sequence[Entry], int]:
+            page, pruned = await self._read_page(start, limit)
+            check_history(start)
             if page:
                 self._note_line(page[-1].seq, page[-1].stamp)
             return page, pruned
 
-        async with self._listen(), aclosing(self._followers.follow(after, read)) as pages:
+        async with self._listen(), aclosing(self._followers.follow(after, stamp, read)) as pages:
             async for page in pages:
+                check_history(page[0].seq)  # a batch of this node comes without being read
                 yield page
 
     async def claim(self, key: str, owner: str, now: datetime, lasts: timedelta) -> Lease | None:
@@ -310,20 +318,17 @@ class PostgresStore:
         for connection in (self._writer, self._control, self._reader):
             await connection.close()
 
-    async def _connected(self, session: Session) -> None:
+    async def _connected(self, session: Session, new_timeline: bool) -> None:
         """Check that a new connection leads to the database that this store knows."""
         await check_schema(session, self._steps)
-        while True:
-            known = (seq, stamp), heard = self._newest, self._last
-            ((last, found),) = await session.query(FIND_LINE, seq)
-            if last >= heard and (seq == 0 or found == stamp):
-                return
-            # Connections that are made at the same time see the same loss: it counts once.
-            if known == (self._newest, self._last):
-                break
-        self._newest, self._last = (0, 0), last
-        self._history += 1
-        self._followers.announce(())
+        (seq, stamp), heard = self._newest, self._last
+        ((last, found),) = await session.query(FIND_LINE, seq)
+        lost = last < heard or (seq != 0 and found != stamp)
+        if lost or new_timeline:
+            self._newest, self._last = (0, 0), last
+            self._history += 1
+            self._lost_history = self._history if lost else self._lost_history
+            self._followers.announce(())
 
     def _note_line(self, seq: int, stamp: int) -> None:
         self._newest = max(self._newest, (seq, stamp))
@@ -331,6 +336,7 @@ class PostgresStore:
 
     async def _read_snapshot(self, session: Session) -> FleetSnapshot:
         history, scopes = self._history, ScopeReader()
+        lines_lost = self._lost_history > self._loaded_history
         async with session.transaction(SNAPSHOT):
             ((last, stamp),) = await session.query(LAST_LINE)
             async for rows in session.slices(f"{_select('machine')} ORDER BY position"):
@@ -350,10 +356,9 @@ class PostgresStore:
             polled: dict[ScopeId, datetime] = {}
             async for rows in session.slices(_select("poll")):
                 polled.update(read_polls(rows, scopes.scopes))
-        if stamp is not None:
-            self._note_line(last, stamp)
         return FleetSnapshot(
             position=last,
+            stamp=stamp or 0,
             scopes=MappingProxyType(scopes.scopes),
             scope_stamps=MappingProxyType(scopes.stamps),
             sets=MappingProxyType(sets),
@@ -361,17 +366,18 @@ class PostgresStore:
             text_stamps=MappingProxyType(text_stamps),
             polled=MappingProxyType(polled),
             history=history,
+            lines_lost=lines_lost,
         )
 
-    async def _read_page(self, after: int, limit: int) -> tuple[Sequence[Entry], int, int]:
-        """Return lines after a line, the journal's last line, and the last line of its pruned part."""
+    async def _read_page(self, after: int, limit: int) -> tuple[Sequence[Entry], int]:
+        """Return lines after a line, and the last line of the journal's pruned part."""
 
-        async def read(session: Session) -> tuple[Sequence[Entry], int, int]:
+        async def read(session: Session) -> tuple[Sequence[Entry], int]:
             lines = await _read_lines(session, after, limit, {})
             if lines and lines[-1].seq - after == len(lines):
-                return lines, lines[-1].seq, 0  # nothing is missing between them
-            ((last, mark),) = await session.query(END)
-            return lines, last, mark
+                return lines, 0  # nothing is missing between them
+            ((_, mark),) = await session.query(END)
+            return lines, int(mark)
 
         return await self._control.work(read)
 
@@ -413,7 +419,7 @@ class PostgresStore:
                 try:
                     await session.query("LISTEN fairwarning")
                     self._followers.wake()
-                    while True:
+                    while not self._server.has_left(session):
                         # The batches of this node are announced by their commit.
                         if await session.notified(LOOK_EVERY, self._writer.pid):
                             self._followers.wake()
@@ -426,7 +432,7 @@ class PostgresStore:
 async def migrate_database(address: Address) -> None:
     """Bring a database to the schema of this version; nodes of the release before go on."""
 
-    async def nothing(session: Session) -> None:
+    async def nothing(session: Session, new_timeline: bool) -> None:
         pass
 
     connection = PostgresConnection(DatabaseServer(address, nothing))
