@@ -314,6 +314,35 @@ def test_a_database_without_tables_is_refused_with_both_ways_to_create_them(tmp_
     assert "hint: fairwarning db migrate --config FILE, or migrate = true in [store]" in refused.stderr
 
 
+@pytest.mark.parametrize("option", ["--config", "--check"])
+@pytest.mark.parametrize("key", ["dsn", "dsn_file"])
+def test_an_address_that_no_node_can_use_is_a_usage_error(tmp_path: Path, option: str, key: str) -> None:
+    dsn = "host=db1,db2 target_session_attrs=standby"
+    secret(tmp_path, "address", dsn)
+    path = tmp_path / "fleet.toml"
+    path.write_text(f'[store]\nkind = "postgres"\n{key} = "{dsn if key == "dsn" else "address"}"\n')
+
+    refused = call("serve", option, str(path))
+
+    needed = "target_session_attrs must be read-write, or left out: nodes need a server that accepts writes"
+    assert (refused.code, refused.stderr) == (
+        2,
+        f"error: {path}: [store] {key}: the address of the database cannot be used: {needed}\n",
+    )
+
+
+def test_a_node_starts_with_an_address_that_asks_for_the_primary(tmp_path: Path) -> None:
+    secret(tmp_path, "dsn", f"{new_database()} target_session_attrs=read-write connect_timeout=2")
+    store = 'kind = "postgres"\ndsn_file = "dsn"\nmigrate = true'
+    text = FLEET.replace('kind = "sqlite"\npath = "data"', store)
+
+    with serving(tmp_path, text) as server:
+        checked = call("serve", "--check", str(tmp_path / "fleet.toml"))
+        (node,) = server.tell("nodes")
+
+    assert (checked.code, node["address"]) == (0, server.url)
+
+
 def test_two_nodes_share_a_database_and_one_goes_on_alone(tmp_path: Path) -> None:
     secret(tmp_path, "dsn", new_database())
     text = FLEET.replace(

@@ -72,7 +72,7 @@ def _database(data: Path | None, config_: Path | None, dsn_file: Path | None) ->
 
         settings = load_config(config_).settings
         if settings.serve is not None and settings.serve.dsn is not None:
-            return _postgres(settings.serve.dsn)
+            return postgres_database(settings.serve.dsn)
         data = settings.data
     if data is not None:
         from fairwarning.database.data_directory import DataDirectory
@@ -83,17 +83,17 @@ def _database(data: Path | None, config_: Path | None, dsn_file: Path | None) ->
         return None
     with failures_explained(HINTS):
         dsn = read_secret(dsn_file)
-    return _postgres(dsn)
+    return postgres_database(dsn)
 
 
-def _postgres(dsn: str) -> "FleetDatabase":
+def postgres_database(dsn: str) -> "FleetDatabase":
+    """Return a database of PostgreSQL without connecting to it; an address that is of no use is a failure."""
     try:
         from fairwarning.database.postgres import PostgresDatabase
     except ModuleNotFoundError as problem:
         if (problem.name or "").partition(".")[0] != "psycopg":
             raise
-        hint = "install it with: pip install 'fairwarning[postgres]'"
-        raise FailureError("PostgreSQL needs psycopg", hint) from problem
+        raise FailureError("PostgreSQL needs psycopg: install fairwarning[postgres]") from problem
     with failures_explained(HINTS):
         return PostgresDatabase(dsn)
 

@@ -148,9 +148,25 @@ def load_config(path: Path) -> "LoadedFile":
     from fairwarning.config.serve_settings import load
 
     try:
-        return load(path, config.variables())
+        loaded = load(path, config.variables())
     except ConfigError as problem:
         raise ConfigurationError(problem.problems) from problem
+    _check_database(loaded)
+    return loaded
+
+
+def _check_database(loaded: "LoadedFile") -> None:
+    """Refuse an address of PostgreSQL with which the server could not start."""
+    from fairwarning.cli.db import postgres_database
+    from fairwarning.config.serve_file import PostgresTable
+
+    store, serve = loaded.file.store, loaded.settings.serve
+    if isinstance(store, PostgresTable) and serve is not None and serve.dsn is not None:
+        try:
+            postgres_database(serve.dsn)
+        except FailureError as problem:
+            key = "dsn_file" if store.dsn_file else "dsn"
+            raise ConfigurationError((f"{loaded.path}: [store] {key}: {problem.message}",)) from problem
 
 
 async def _serve(

@@ -146,7 +146,7 @@ class PostgresDatabase:
             NewerDatabaseError: only a newer version can use the database.
             DatabaseAwayError: the database does not answer.
         """
-        with self._connect("any") as connection:
+        with self._connect(self._address.session_for_reading) as connection:
             connection.isolation_level, connection.read_only = IsolationLevel.REPEATABLE_READ, True
             self._check_schema(connection)
             yield PostgresTables(connection)
