@@ -122,6 +122,7 @@ INNER = template(
 )
 
 
+@pytest.mark.rule("T-42")
 @pytest.mark.parametrize(
     ("written", "given"),
     [
@@ -250,6 +251,7 @@ def test_the_secret_of_a_template_is_nowhere(
     assert "hunter2" not in str(run(gate.journal())) + caplog.text
 
 
+@pytest.mark.rule("T-42")
 def test_a_secret_that_a_template_declares_itself_is_nowhere(azure: Azure) -> None:
     written = template(
         resource("net", tags={"a": "[parameters('word')]"}),

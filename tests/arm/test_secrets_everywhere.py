@@ -3,7 +3,7 @@
 import base64
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -96,8 +96,8 @@ MANAGED = (
     *(f"/providers/{WEB}/virtualMachines{path}" for path in ("", "/0", "/0/instanceView")),
     *(f"/providers/{FLEX}/virtualMachines", f"/providers/{DB}/instanceView"),
 )
-PAGES = ("/", "/events", "/history", "/history.csv", "/history.json", "/maintenance", "/scopes/lab/web")
-FLEET = ("machines", "scopes", "history", "machines/lab/db/db", "scopes/lab/web", "events")
+PAGES = ("/", "/events", "/history", "/history.csv", "/history.json", "/maintenance")
+FLEET = ("machines", "scopes", "history", "events")
 
 
 class Everything:
@@ -117,12 +117,17 @@ class Everything:
         for path in MANAGED:
             for query in ("", "?$expand=instanceView"):
                 yield json.dumps(self.azure.get(f"{ROOT}{path}{query}"))
+        machine = f"/machines/{self.azure.fleet.machine('db').ref.full}"
+        pages, paths = ("/scopes/lab/web", machine), ("machines/lab/db/db", "scopes/lab/web")
+        yield from self.read_fleet((*PAGES, *pages), (*FLEET, *paths))
+
+    def read_fleet(self, pages: Sequence[str] = PAGES, paths: Sequence[str] = FLEET) -> Iterator[str]:
+        """Yield pages of the console, answers of the operator API, the stored documents and the journal."""
         control = Control(self.azure.fleet.engine)
         console = create_console(control, endpoints=lambda ref: None)
         operator = create_operator(control, endpoints=lambda ref: None)
-        machine = f"/machines/{self.azure.fleet.machine('db').ref.full}"
-        for app, paths in ((console, (*PAGES, machine)), (operator, [f"/fleet/v1/{path}" for path in FLEET])):
-            for path in paths:
+        for app, addresses in ((console, pages), (operator, [f"/fleet/v1/{path}" for path in paths])):
+            for path in addresses:
                 response = run(ask(app, "GET", f"http://127.0.0.1:8080{path}"))
                 assert response.status_code == 200, path
                 yield response.text

@@ -9,12 +9,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from copy import copy
 from typing import NamedTuple, TypeVar
 
 from fairwarning.arm.documents import Document
 from fairwarning.arm.errors import translate
 from fairwarning.arm.state import ArmState, DocumentCache
 from fairwarning.arm.templates.evaluator import Evaluator
+from fairwarning.arm.templates.secrets import redacted_text
 from fairwarning.control.control import Control
 from fairwarning.control.draft import Draft
 from fairwarning.core.azure import identity
@@ -82,6 +84,14 @@ class ArmContext:
         self._open_endpoints = open_endpoints
         self._control = Control(engine)
         self._cache = DocumentCache()
+        #: What the history must not say about requests that are refused.
+        self._secrets = frozenset[str]()
+
+    def for_deployment(self, secrets: frozenset[str]) -> "ArmContext":
+        """Return the context of a deployment: the refusals of its requests are noted without its secrets."""
+        context = copy(self)
+        context._secrets = secrets
+        return context
 
     def interrupt(self, deployment: str) -> None:
         """Leave a deployment to the worker."""
@@ -130,9 +140,12 @@ class ArmContext:
         def fill_draft(draft: Draft) -> None:
             returned[:] = [fill(Edit(draft, self._state(draft.view)))]
 
-        result = await self._control.carry_out(principal, fill_draft)
+        result = await self._control.carry_out(principal, fill_draft, redact=self._redact)
         await self._open_endpoints([c.machine.ref for c in result.changes if isinstance(c, MachineChanged)])
         return returned[0]
+
+    def _redact(self, text: str) -> str:
+        return redacted_text(text, self._secrets)
 
     def _state(self, view: View) -> ArmState:
         return ArmState(view, self._cache, self.engine.clock.now())

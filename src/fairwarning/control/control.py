@@ -21,7 +21,7 @@ from fairwarning.control.inventory import (
     inventory_requests,
 )
 from fairwarning.control.names import machines_or_host, members, pending_event, scopes_of
-from fairwarning.control.refusals import Refusals, Subject, refusal_note
+from fairwarning.control.refusals import Redact, Refusals, Subject, refusal_note, unredacted
 from fairwarning.control.results import Announced, Approved, Created, changed_events
 from fairwarning.core.announce import events_caused_by, unpolled_hint
 from fairwarning.core.blueprint import Blueprint
@@ -80,12 +80,15 @@ class Control:
         self._open_endpoints = open_endpoints
         self._refusals = Refusals(engine.clock.now)
 
-    async def carry_out(self, principal: Principal, fill: Fill, asked: str = "request") -> Result:
+    async def carry_out(
+        self, principal: Principal, fill: Fill, asked: str = "request", *, redact: Redact = unredacted
+    ) -> Result:
         """Carry out what ``fill`` puts into a draft, as one commit; return once it is stored.
 
-        ``asked`` is what the history says about a request that is refused before it has a command.
+        ``asked`` is what the history says about a request that is refused before it has a command; ``redact``
+        removes what the history must not say about a refused request.
         """
-        _, result = await self._carry_out(principal, asked, fill)
+        _, result = await self._carry_out(principal, asked, fill, redact)
         return result
 
     async def look_up(
@@ -338,11 +341,11 @@ class Control:
     # -- how a request is carried out
 
     async def _carry_out(
-        self, principal: Principal, asked: str, fill: Callable[[Draft], T]
+        self, principal: Principal, asked: str, fill: Callable[[Draft], T], redact: Redact = unredacted
     ) -> tuple[T, Result]:
         """Carry out a request; return what ``fill`` returned in its last try, and the result."""
         policy, caller = self.engine.policy, Caller(principal, new_request_id())
-        request = _DraftedRequest(caller, policy, asked, fill, self._refusals)
+        request = _DraftedRequest(caller, policy, asked, fill, self._refusals, redact)
         refused = False
         try:
             result = await self.engine.submit(request.caller, request.build, request.note_refusal)
@@ -414,6 +417,7 @@ class _DraftedRequest(Generic[T]):
         "_fill",
         "_left_out",
         "_policy",
+        "_redact",
         "_refusals",
         "_refused",
         "caller",
@@ -425,13 +429,20 @@ class _DraftedRequest(Generic[T]):
     filled: T
 
     def __init__(
-        self, caller: Caller, policy: Policy, asked: str, fill: Callable[[Draft], T], refusals: Refusals
+        self,
+        caller: Caller,
+        policy: Policy,
+        asked: str,
+        fill: Callable[[Draft], T],
+        refusals: Refusals,
+        redact: Redact,
     ) -> None:
         self.caller = caller
         self._policy = policy
         self._asked = asked
         self._fill = fill
         self._refusals = refusals
+        self._redact = redact
         self._refused = False
         self._left_out: int | None = None
 
@@ -448,7 +459,7 @@ class _DraftedRequest(Generic[T]):
             self._refused, self._left_out = True, self._refusals.left_out(principal)
         if self._left_out is None:
             return None
-        return refusal_note(principal, self.draft.subject, error, self._left_out)
+        return refusal_note(principal, self.draft.subject, error, self._left_out, self._redact)
 
     def take_refusal_back(self) -> None:
         """Do not count a refusal in an earlier try: the request was carried out, or could not be stored."""

@@ -2,7 +2,7 @@
 
 Every refused request is one line of the journal. A guest that repeats a refused request gets at most one line
 a minute, which counts the refusals that have no line of their own. Everything in a line that a caller can
-choose has a limited length and no hidden characters.
+choose has a limited length, no hidden characters, and nothing that the caller's API wants to keep secret.
 """
 
 from collections.abc import Callable
@@ -26,6 +26,15 @@ MOST_GUESTS = 10_000
 
 #: The most characters of a reason and of a name, and the most machines, in one note.
 LONGEST_REASON, LONGEST_NAME, MOST_MACHINES = 500, 200, 50
+
+
+#: Removes from a text what a note must not say.
+Redact = Callable[[str], str]
+
+
+def unredacted(text: str) -> str:
+    """Return a text as it is."""
+    return text
 
 
 class Subject(NamedTuple):
@@ -79,28 +88,30 @@ class Refusals:
 
 
 def refusal_note(
-    principal: Principal, subject: Subject, error: FairWarningError, left_out: int
+    principal: Principal,
+    subject: Subject,
+    error: FairWarningError,
+    left_out: int,
+    redact: Redact = unredacted,
 ) -> CommandRefused:
     """Return the note about a refused request, which counts the refusals that were left out before it."""
-    reason = _shorten(str(error), LONGEST_REASON)
+
+    def shorten(text: str, most: int = LONGEST_NAME) -> str:
+        # Half a secret would not be recognised.
+        visible = escape_hidden(redact(text)[: most + 1])
+        return visible if len(visible) <= most else f"{visible[: most - 1]}…"
+
+    def shorten_ref(machine: MachineRef) -> MachineRef:
+        return MachineRef(ScopeId(shorten(machine.scope)), VmName(shorten(machine.name)))
+
+    reason = shorten(str(error), LONGEST_REASON)
     if left_out:
         reason = f"{reason}; {format_count(left_out, 'more refusal')} since the last line"
     return CommandRefused(
-        scope=ScopeId(_shorten(subject.scope, LONGEST_NAME)),
-        asked=_shorten(subject.asked, LONGEST_NAME),
+        scope=ScopeId(shorten(subject.scope)),
+        asked=shorten(subject.asked),
         reason=reason,
         by=str(principal),
-        event=None if subject.event is None else EventId(_shorten(subject.event, LONGEST_NAME)),
-        machines=tuple(_shorten_ref(machine) for machine in subject.machines[:MOST_MACHINES]),
+        event=None if subject.event is None else EventId(shorten(subject.event)),
+        machines=tuple(shorten_ref(machine) for machine in subject.machines[:MOST_MACHINES]),
     )
-
-
-def _shorten_ref(machine: MachineRef) -> MachineRef:
-    return MachineRef(
-        ScopeId(_shorten(machine.scope, LONGEST_NAME)), VmName(_shorten(machine.name, LONGEST_NAME))
-    )
-
-
-def _shorten(text: str, most: int) -> str:
-    visible = escape_hidden(text[: most + 1])
-    return visible if len(visible) <= most else f"{visible[: most - 1]}…"

@@ -73,10 +73,12 @@ Result = TypeVar("Result")
 
 DATABASE, LOCK = "fairwarning.db", "lock"
 
-#: FULL syncs the log at every commit: an approval is on the disk before it is answered.
+#: FULL syncs the log at every commit: an approval is on the disk before it is answered. What is deleted is
+#: overwritten: the parameters of a deployment may be secret.
 WRITING = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
+    "PRAGMA secure_delete = ON",
     "PRAGMA foreign_keys = ON",
     "PRAGMA busy_timeout = 5000",
 )

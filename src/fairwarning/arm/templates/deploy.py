@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from fairwarning.arm import network
 from fairwarning.arm.compute.types import FIND_DOCUMENTS
 from fairwarning.arm.context import SUBSCRIPTION, TENANT, ArmContext
-from fairwarning.arm.documents import Document, get_items, get_path, overlay
+from fairwarning.arm.documents import Document, get_fields, get_items, get_path, overlay
 from fairwarning.arm.errors import (
     AzureError,
     DeploymentOverError,
@@ -27,11 +27,18 @@ from fairwarning.arm.templates.coercion import coerce
 from fairwarning.arm.templates.context import DeploymentTarget
 from fairwarning.arm.templates.evaluator import run_in_loop
 from fairwarning.arm.templates.plan import PlannedResource, find_secrets, outputs, plan
-from fairwarning.arm.templates.secrets import blanked, given_secrets, is_secret, shown_parameters
+from fairwarning.arm.templates.secrets import (
+    blanked,
+    given_secrets,
+    is_secret,
+    redacted,
+    redacted_text,
+    shown_parameters,
+)
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import ContendedError, FairWarningError, StorageError
 
-_LONGEST_MESSAGE, _LONGEST_SEARCHED = 2_000, 20_000
+_LONGEST_MESSAGE = 2_000
 _NAME = re.compile(r"[-\w.()]{1,64}", re.ASCII)
 _ROOT = re.compile(r"/subscriptions/([^/]+)(?:/resourceGroups/([^/]+))?/.*", re.IGNORECASE)
 
@@ -75,7 +82,7 @@ async def check_and_plan(
                 f"No registered resource provider found for API version '{resource.api_version}' "
                 f"for type '{resource.type}', which resource '{resource.name}' is of."
             )
-            raise AzureError(400, "NoRegisteredProviderFound", message)
+            raise AzureError(400, "NoRegisteredProviderFound", redacted_text(message, secrets))
     parameters = await _evaluate(context, request, partial(shown_parameters, *inputs, secrets, budget))
     return request, resources, parameters
 
@@ -102,12 +109,11 @@ async def deploy(
     result: Document = {"outputs": {}, "error": None}
     try:
         secrets = request.secrets | await context.evaluator.run(partial(find_secrets, *inputs))
-        request = replace(request, secrets=secrets)
+        request, context = replace(request, secrets=secrets), context.for_deployment(secrets)
         for planned in await context.evaluator.run(partial(plan, *inputs)):
             began_at = context.engine.clock.now()
             step = await _deploy_resource(context, request, planned, deployed, puts)
-            step["duration"] = _since(context, began_at)
-            steps.append(step | {"error": await _blanked(context, request, step["error"])})
+            steps.append(step | {"duration": _since(context, began_at)})
             if steps[-1]["error"] is not None:
                 result["error"] = deployment_failed([steps[-1]["error"]])
                 break
@@ -129,12 +135,6 @@ def _since(context: ArmContext, began_at: datetime) -> str:
     return f"PT{(context.engine.clock.now() - began_at).total_seconds():g}S"
 
 
-async def _blanked(context: ArmContext, request: ArmRequest, error: Json) -> Json:
-    """Return an error without secrets; the budget of its deployment may be spent."""
-    budget = context.evaluator.budget()
-    return error and await context.evaluator.run(partial(blanked, error, request.secrets, budget))
-
-
 def _without_values(declared: Mapping[str, Json]) -> Json:
     """Return the outputs of a deployment, without the values of secrets."""
     return {
@@ -154,7 +154,8 @@ async def _deploy_resource(
     except (StorageError, ContendedError, DeploymentOverError):
         raise  # it says nothing about the resource; ``upkeep`` tries again
     except FairWarningError as problem:
-        return {**step, "error": translate(problem).body()["error"]}
+        failed = {**step, "error": translate(problem).body()["error"]}
+        return get_fields(await context.evaluator.run(partial(redacted, failed, request.secrets)))
     succeeded: Document = {"provisioningState": "Succeeded"}
     if planned.is_deployment:
         inner = get_path(context.state().document(planned.id), "result")
@@ -216,7 +217,7 @@ async def _invalid_template(
 ) -> AzureError:
     code = "TemplateBudgetExceeded" if isinstance(problem, OverBudgetError) else "InvalidTemplate"
     # Secrets are blanked before the text is cut: half a secret would not be recognised.
-    text = str(await _blanked(context, request, str(problem)[:_LONGEST_SEARCHED]))
+    text = await context.evaluator.run(partial(redacted_text, str(problem), request.secrets))
     if len(text) > _LONGEST_MESSAGE:
         text = f"{text[:_LONGEST_MESSAGE]}..."
     return AzureError(400, code, f"Deployment template validation failed: '{text}'.")

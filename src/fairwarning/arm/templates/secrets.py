@@ -1,10 +1,12 @@
 """The values of secure parameters, and documents without them.
 
 A template may write a secret wherever it likes: into a tag, an output, or a message of the evaluator. Nothing
-that is made of a template is therefore stored before the secrets in it are blanked.
+that is made of a template is therefore stored before the secrets in it are blanked. Only the names of
+resources that exist stay as they are.
 """
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator
 
 from fairwarning.arm.documents import (
@@ -16,9 +18,13 @@ from fairwarning.arm.documents import (
 )
 from fairwarning.arm.templates.budget import Budget
 from fairwarning.core.document.render import Json
+from fairwarning.formats.hidden_characters import escape_hidden
 
 #: Shorter strings are in too many words to be blanked.
 SHORTEST = 4
+
+#: Characters, times secrets: looking for more would keep the event loop busy.
+MOST_COMPARED = 20_000_000
 
 _BLANK = "***"
 _SECRET = 50  # steps; every error is searched for every secret
@@ -72,7 +78,8 @@ def _secrets_in(value: Json) -> Iterator[str]:
     """Yield the strings of a secret value, and how they are written inside other strings."""
     match value:
         case str() if len(value) >= SHORTEST:
-            yield from (value, json.dumps(value)[1:-1], repr(value)[1:-1])
+            for text in (value, escape_hidden(value)):
+                yield from (text, json.dumps(text)[1:-1], repr(text)[1:-1])
         case list() | dict():
             for item in value.values() if isinstance(value, dict) else value:
                 yield from _secrets_in(item)
@@ -106,3 +113,29 @@ def _blanked(document: Json, secrets: Collection[str], budget: Budget) -> Json:
             return {name: _blanked(value, secrets, budget) for name, value in document.items()}
         case _:
             return document
+
+
+def redacted(document: Json, secrets: Collection[str]) -> Json:
+    """Return a document about a failure with the secrets blanked in all of its strings, also in ids."""
+    match document:
+        case str():
+            return redacted_text(document, secrets)
+        case list():
+            return [redacted(item, secrets) for item in document]
+        case dict():
+            return {name: redacted(value, secrets) for name, value in document.items()}
+        case _:
+            return document
+
+
+def redacted_text(text: str, secrets: Collection[str]) -> str:
+    """Return a text about a failure with the secrets blanked, whatever their case.
+
+    A text that takes too long to search is blank.
+    """
+    if len(secrets) * len(text) > MOST_COMPARED:
+        return _BLANK
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) <= len(text) and secret.lower() in text.lower():
+            text = re.sub(re.escape(secret), _BLANK, text, flags=re.IGNORECASE)
+    return text
