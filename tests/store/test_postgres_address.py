@@ -81,10 +81,10 @@ WRITES = "target_session_attrs must be read-write, or left out: nodes need a ser
         pytest.param("target_session_attrs=read-only", WRITES, id="nor does a session that only reads"),
         pytest.param("target_session_attrs=elsewhere", WRITES, id="there is no such session"),
         pytest.param(
-            "client_encoding=latin1", "client_encoding must be utf8, or left out", id="latin1 lacks characters"
+            "client_encoding=latin1", "client_encoding must be utf8, or left out", id="latin1 is too small"
         ),
         pytest.param(
-            "replication=database", "replication must be off, or left out", id="replication runs no statements"
+            "replication=database", "replication must be off, or left out", id="replication runs no SQL"
         ),
         pytest.param(
             "connect_timeout=soon", "connect_timeout must be a number of seconds", id="soon is no number"

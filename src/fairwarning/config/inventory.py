@@ -4,6 +4,7 @@ An inventory of many machines is a CSV file: the TOML parser takes a second for 
 """
 
 import csv
+import io
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from zlib import crc32
 
 import msgspec
 
+from fairwarning.config.operator_file import FileKind, UnusableFileError, read_operator_file
 from fairwarning.config.read_file import entry_place, place
 from fairwarning.config.serve_file import MachineEntry, ServeFile, SetTable
 from fairwarning.core.blueprint import DOMAINS, MOST_MACHINES, check_group_name, check_name, instance_of
@@ -164,13 +166,15 @@ def _listed(file: ServeFile, folder: Path, problems: list[str]) -> Iterator[_Lis
         path = folder / file.inventory.file
         try:
             yield from _read_csv(path, problems)
-        except (OSError, ValueError, csv.Error) as problem:
-            reason = problem.strerror if isinstance(problem, OSError) else str(problem)
-            problems.append(f"{place('inventory', 'file')}: {path} cannot be read: {reason}")
+        except UnusableFileError as problem:
+            problems.append(f"{place('inventory', 'file')}: {problem}")
+        except (ValueError, csv.Error) as problem:
+            problems.append(f"{place('inventory', 'file')}: {path} cannot be read: {problem}")
 
 
 def _read_csv(path: Path, problems: list[str]) -> Iterator[_Listed]:
-    with path.open(encoding="utf-8", newline="") as stream:
+    content = read_operator_file(path, FileKind.INVENTORY).content
+    with io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="") as stream:
         rows = csv.DictReader(stream, strict=True)
         unknown = [name for name in rows.fieldnames or () if name not in _COLUMNS]
         for name in unknown:

@@ -9,10 +9,8 @@ A variable replaces one key: ``FAIRWARNING_STORE__PATH`` is ``path`` in ``[store
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 from msgspec.inspect import (
@@ -30,15 +28,15 @@ from msgspec.inspect import (
 )
 
 from fairwarning import __version__
+from fairwarning.config.operator_file import FileKind, UnusableFileError, read_operator_file
 from fairwarning.config.serve_file import ServeFile
+from fairwarning.config.toml_text import Table, parse_toml
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.suggestions import did_you_mean
 
 #: The prefix of variables, and what separates the table from the key.
 PREFIX, SEPARATOR = "FAIRWARNING_", "__"
-
-Table: TypeAlias = dict[str, Json]
 
 _LOCATION = re.compile(r"(?P<text>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<key>\w+)`")
@@ -62,11 +60,11 @@ def read_file(path: Path, variables: Mapping[str, str]) -> ServeFile:
         ConfigError: the file cannot be read, is not TOML, or has unknown, missing or invalid keys.
     """
     try:
-        document: Table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise ConfigError(path, [f"cannot be read: {problem.strerror}"]) from problem
+        document: Table = parse_toml(read_operator_file(path, FileKind.SETTINGS).content)
+    except UnusableFileError as problem:
+        raise ConfigError(path, [str(problem).removeprefix(f"{path} ")]) from problem
     except ValueError as problem:
-        raise ConfigError(path, [f"is not TOML: {problem}"]) from problem
+        raise ConfigError(path, [str(problem)]) from problem
     problems = [*_unknown_keys(document), *_replace(document, variables)]
     if problems:
         raise ConfigError(path, problems)

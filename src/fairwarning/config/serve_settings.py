@@ -25,8 +25,9 @@ from fairwarning.config import (
     loopback,
 )
 from fairwarning.config.inventory import MachineInventory, read_inventory
+from fairwarning.config.operator_file import UnusableFileError
 from fairwarning.config.read_file import ConfigError, place, read_file
-from fairwarning.config.secret_file import UnusableFileError, check_readable, read_secret
+from fairwarning.config.secret_file import check_readable, read_secret
 from fairwarning.config.serve_file import PostgresTable, ServeFile, SqliteTable
 from fairwarning.core.policy import PROFILES, Profile, Retention
 from fairwarning.formats import durations, sizes
