@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import fairwarning
 from fairwarning.access import stored_secret
 from fairwarning.config import (
+    AUTHORITY,
     SHORTEST_TOKEN,
     ListenerLimits,
     ServeSettings,
@@ -544,7 +545,7 @@ class FleetServer:
 
     def _arm_directory(self) -> Path:
         if self._settings.data is not None:
-            return self._settings.data.absolute() / "arm"
+            return self._settings.data.absolute() / AUTHORITY
         return Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fairwarning-")))
 
     async def _open_endpoints(self, machines: Sequence[MachineRef]) -> None:

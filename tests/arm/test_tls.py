@@ -1,6 +1,7 @@
 """Certificates: clients that trust the authority trust the server under all its names."""
 
 import ipaddress
+import os
 import ssl
 import stat
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ import pytest
 from cryptography import x509
 
 from fairwarning.arm.tls import CA_LIFE, LIFE, Certificates, certificates
+from fairwarning.private_directory import UnsafeDirectoryError
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
@@ -62,6 +64,62 @@ def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:
         "server-key.pem": 0o600,
     }
     assert stat.S_IMODE(files.ca.parent.stat().st_mode) == 0o700
+
+
+def test_no_key_is_written_to_where_a_link_leads(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "arm").symlink_to("elsewhere")
+    (tmp_path / "lost").symlink_to("nowhere")
+
+    for name in ("arm", "lost"):
+        with pytest.raises(UnsafeDirectoryError) as refused:
+            certificates(tmp_path / name, ["127.0.0.1"], NOON)
+        assert str(refused.value) == f"{tmp_path / name} cannot hold keys: it is a symbolic link"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["arm", "elsewhere", "lost"]
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o1777, 0o720])
+def test_no_key_is_written_to_a_directory_that_other_users_can_change(tmp_path: Path, mode: int) -> None:
+    directory = tmp_path / "arm"
+    directory.mkdir()
+    directory.chmod(mode)
+
+    with pytest.raises(UnsafeDirectoryError) as refused:
+        certificates(directory, ["127.0.0.1"], NOON)
+
+    assert str(refused.value) == (
+        f"{directory} cannot hold keys: other users can write to it (mode {mode:04o}): chmod go-w {directory}"
+    )
+    assert not any(directory.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_no_key_is_written_to_the_directory_of_another_user(tmp_path: Path) -> None:
+    directory = tmp_path / "arm"
+    directory.mkdir(mode=0o700)
+    os.chown(directory, 65534, 65534)
+
+    with pytest.raises(UnsafeDirectoryError, match="cannot hold keys: it belongs to another user"):
+        certificates(directory, ["127.0.0.1"], NOON)
+
+
+def test_a_file_is_no_directory_for_keys(tmp_path: Path) -> None:
+    (tmp_path / "arm").touch()
+
+    with pytest.raises(UnsafeDirectoryError, match="cannot hold keys: Not a directory"):
+        certificates(tmp_path / "arm", ["127.0.0.1"], NOON)
+
+
+def test_a_link_among_the_keys_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    (tmp_path / "arm").mkdir(mode=0o700)
+    for name in ("ca-key.pem", ".ca-key.pem.new", "server-key.pem"):
+        (tmp_path / "arm" / name).symlink_to("../mine")
+
+    files = certificates(tmp_path / "arm", ["127.0.0.1"], NOON)
+
+    assert (tmp_path / "mine").read_bytes() == b""
+    assert not files.key.is_symlink()
 
 
 def test_the_authority_stays_the_same_when_the_server_is_called_something_else(tmp_path: Path) -> None:

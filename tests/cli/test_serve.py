@@ -303,6 +303,21 @@ def test_sighup_takes_no_token_away_from_an_api_that_listens_off_loopback(tmp_pa
     assert "reload_failed" in logged
 
 
+@pytest.mark.parametrize("option", ["--config", "--check"])
+def test_a_link_in_place_of_the_keys_is_a_usage_error(tmp_path: Path, option: str) -> None:
+    path, link, elsewhere = tmp_path / "fleet.toml", tmp_path / "data" / "arm", tmp_path / "elsewhere"
+    path.write_text(f"{FLEET}\n[management]\nlisten = '127.0.0.1:0'\n")
+    elsewhere.mkdir()
+    link.parent.mkdir()
+    link.symlink_to(elsewhere)
+
+    done = call("serve", option, str(path))
+
+    problem = f"[store] path: {link} cannot hold keys: it is a symbolic link"
+    assert (done.code, done.stderr) == (2, f"error: {path}: {problem}\n")
+    assert os.listdir(elsewhere) == []
+
+
 def test_a_database_without_tables_is_refused_with_both_ways_to_create_them(tmp_path: Path) -> None:
     secret(tmp_path, "dsn", new_database())
     path = tmp_path / "fleet.toml"

@@ -205,6 +205,32 @@ def test_the_directory_of_an_authority_may_be_empty_or_have_private_keys(
     assert serve.tls == TlsSettings(directory=tmp_path / "authority")
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "directory"),
+    [
+        pytest.param('[tls]\ndirectory = "authority"', "[tls] directory", "authority", id="of the settings"),
+        pytest.param("[management]", "[store] path", "data/arm", id="below the data"),
+    ],
+)
+def test_a_directory_that_is_not_safe_for_keys_is_refused(
+    tmp_path: Path, text: str, place: str, directory: str
+) -> None:
+    path = tmp_path / directory
+    path.parent.mkdir(exist_ok=True)
+    loaded(tmp_path, text)
+
+    path.symlink_to("/nowhere")
+    link = problems(tmp_path, f"{text}\n{SQLITE}")
+    path.unlink()
+    path.mkdir()
+    path.chmod(0o777)
+    shared = problems(tmp_path, f"{text}\n{SQLITE}")
+
+    unsafe = f"fleet.toml: {place}: {directory} cannot hold keys"
+    assert link == [f"{unsafe}: it is a symbolic link"]
+    assert shared == [f"{unsafe}: other users can write to it (mode 0777): chmod go-w {directory}"]
+
+
 def test_every_key_that_a_server_generates_is_checked(tmp_path: Path) -> None:
     certificates(tmp_path, (), NOON)
 

@@ -18,8 +18,8 @@ import fcntl
 import logging
 import os
 import ssl
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -37,6 +37,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fairwarning.formats.log_messages import LogMessage
+from fairwarning.private_directory import open_private_directory
 
 log = logging.getLogger("fairwarning.arm")
 
@@ -88,15 +89,19 @@ class Certificates(NamedTuple):
 
 
 def certificates(directory: Path, hosts: Iterable[str], now: datetime) -> Certificates:
-    """Return certificates for a server with these names, signed by the stored authority or a new one."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Return certificates for a server with these names, signed by the stored authority or a new one.
+
+    Raises:
+        UnsafeDirectoryError: other users could read or replace the keys in the directory.
+    """
+    with suppress(FileExistsError):
+        directory.mkdir(mode=0o700, parents=True)
     ca, ca_key, names = directory / "ca.pem", directory / "ca-key.pem", dict.fromkeys((*LOCAL, *hosts))
-    with (directory / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with open_private_directory(directory) as opened, _locked(opened):
         authority = _load_authority(ca, ca_key, now)
         if authority is None:
             authority = _certify("fairwarning authority", now)
-            _store(authority.key, ca_key, [authority.certificate], ca)
+            _store(opened, authority.key, ca_key, [authority.certificate], ca)
         # A purpose that no TLS client accepts from a server.
         purpose = ExtendedKeyUsageOID.EMAIL_PROTECTION
         signer = _issue(
@@ -106,8 +111,19 @@ def certificates(directory: Path, hosts: Iterable[str], now: datetime) -> Certif
         files = Certificates(ca=ca, chain=chain, key=key, signer=signer)
         if not _is_current(files, authority, names, now):
             server = _issue(authority, "fairwarning", names, ExtendedKeyUsageOID.SERVER_AUTH, now)
-            _store(server.key, key, [server.certificate, authority.certificate], chain)
+            _store(opened, server.key, key, [server.certificate, authority.certificate], chain)
         return files
+
+
+@contextmanager
+def _locked(directory: int) -> Iterator[None]:
+    """Keep other processes from an opened directory for as long as the block lasts."""
+    lock = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _is_current(files: Certificates, authority: CertifiedKey, hosts: Iterable[str], now: datetime) -> bool:
@@ -204,16 +220,23 @@ def _name(host: str) -> x509.GeneralName:
 
 
 def _store(
-    key: ec.EllipticCurvePrivateKey, key_path: Path, chain: Iterable[x509.Certificate], chain_path: Path
+    directory: int,
+    key: ec.EllipticCurvePrivateKey,
+    key_path: Path,
+    chain: Iterable[x509.Certificate],
+    chain_path: Path,
 ) -> None:
-    _write(key_path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    _write(chain_path, b"".join(link.public_bytes(Encoding.PEM) for link in chain), mode=0o644)
+    _write(directory, key_path.name, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    certificates = b"".join(link.public_bytes(Encoding.PEM) for link in chain)
+    _write(directory, chain_path.name, certificates, mode=0o644)
 
 
-def _write(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a file atomically; other users cannot read it at any moment."""
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.unlink(missing_ok=True)
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+def _write(directory: int, name: str, content: bytes, mode: int = 0o600) -> None:
+    """Write a file of an opened directory atomically; other users cannot read it at any moment."""
+    temporary = f".{name}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=directory)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with open(os.open(temporary, flags, mode, dir_fd=directory), "wb") as file:
         file.write(content)
-    temporary.replace(path)
+    os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)

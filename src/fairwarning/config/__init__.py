@@ -24,6 +24,8 @@ OPERATOR_PORT, METADATA_PORT, ARM_PORT, STATUS_PORT = 8080, 8100, 8443, 9464
 ARM_OFFSET = 443
 #: The minimum length of a server's token; a shorter token could be guessed.
 SHORTEST_TOKEN = 16
+#: Where a generated authority is kept, below the directory of the data.
+AUTHORITY = "arm"
 #: What can act on machines.
 DRIVERS = "simulated", "external"
 #: The variables that replace the options --log-level and --log-format of ``up``.

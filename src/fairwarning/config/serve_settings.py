@@ -16,6 +16,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from fairwarning.config import (
+    AUTHORITY,
     SHORTEST_TOKEN,
     ListenerLimits,
     ServeSettings,
@@ -32,6 +33,7 @@ from fairwarning.config.serve_file import PostgresTable, ServeFile, SqliteTable
 from fairwarning.core.policy import PROFILES, Profile, Retention
 from fairwarning.formats import durations, sizes
 from fairwarning.formats.counts import format_count
+from fairwarning.private_directory import UnsafeDirectoryError, open_private_directory
 
 T = TypeVar("T")
 
@@ -129,7 +131,9 @@ class _SettingsReader:
         if file.management is not None and management is not None:
             secret = self._token("management", file.management.token_file)
             self._check_access("management", management, secret)
-            if tls is None and not isinstance(store, SqliteTable):
+            if tls is None and isinstance(store, SqliteTable):
+                self._check_keys("store", "path", self._path(store.path) / AUTHORITY)
+            elif tls is None:
                 self._complain("management", "", "needs the table [tls]")
         return ServeSettings(
             node=file.node.name or socket.gethostname(),
@@ -201,7 +205,7 @@ class _SettingsReader:
                 with self._complaints("tls", key):
                     check_readable(self._path(text), secret=key == "key")
         if table.directory:
-            self._check_generated_keys(self._path(table.directory))
+            self._check_keys("tls", "directory", self._path(table.directory))
         return TlsSettings(
             certificate=self._path(table.certificate) if table.certificate else None,
             key=self._path(table.key) if table.key else None,
@@ -209,11 +213,15 @@ class _SettingsReader:
             names=tuple(table.names),
         )
 
-    def _check_generated_keys(self, directory: Path) -> None:
-        for path in (directory / name for name in GENERATED_KEYS):
-            with self._complaints("tls", "directory"):
-                if os.path.exists(path):
-                    check_readable(path, secret=True)
+    def _check_keys(self, table: str, key: str, directory: Path) -> None:
+        """Check the directory of a generated authority, if it exists."""
+        if not os.path.lexists(directory):
+            return
+        with self._complaints(table, key), open_private_directory(directory):
+            for path in (directory / name for name in GENERATED_KEYS):
+                with self._complaints(table, key):
+                    if os.path.exists(path):
+                        check_readable(path, secret=True)
 
     def _dsn(self, table: PostgresTable) -> str:
         if bool(table.dsn) == bool(table.dsn_file):
@@ -258,7 +266,7 @@ class _SettingsReader:
         """Collect what is wrong with a file that the block reads."""
         try:
             yield
-        except UnusableFileError as problem:
+        except (UnusableFileError, UnsafeDirectoryError) as problem:
             self._complain(table, key, str(problem))
 
     def _address(self, table: str, key: str, text: str) -> tuple[str, int]:
