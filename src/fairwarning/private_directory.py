@@ -1,7 +1,7 @@
 """Directories for keys: no other user can write to them, and no link leads to them.
 
-A link that somebody put into a data directory would take the keys to where it points. Whoever can write to the
-directory could replace a key by another one.
+A link that somebody put into a data directory would take the keys to where it points. Whoever can write to
+the directory could replace a key by another one.
 
 FairWarningError
 └── UnsafeDirectoryError   keys would not be safe in a directory

@@ -4,12 +4,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.fleet import Impact, Observation, Progress
-from fairwarning.core.model import HostId
+from fairwarning.core.model import EventStatus, HostId
 from fairwarning.drivers.simulated import TIMEOUT, InjectedMishap, Mishap, SimulatedDriver
 from tests.drivers.impacts import WEB_0, impact
-from tests.fleet_harness import NOON, run, span
+from tests.fleet_harness import NOON, FleetHarness, run, span
 
 
 def observe(driver: SimulatedDriver, seen: Impact, at: datetime) -> Observation:
@@ -53,6 +54,23 @@ def test_a_delete_that_warns_no_machine_need_not_wait(cause: str, seen: bool, pr
 
     assert observe(SimulatedDriver(unseen_deletes_wait=False), unannounced, NOON).progress is progress
     assert observe(SimulatedDriver(), unannounced, NOON).progress is Progress.ACTING
+
+
+@pytest.mark.rule("T-28")
+def test_a_forced_delete_need_not_wait_unless_its_machine_was_warned() -> None:
+    web = Blueprint(name="web", count=3, terminate_notice=span("10m"))
+    fleet = FleetHarness(web, driver=SimulatedDriver(unseen_deletes_wait=False))
+
+    (announced,) = fleet.cause("delete", "web_0")
+    fleet.cause("delete", "web_1", force=True)
+    at_once = fleet.machines("web"), fleet.status(announced)
+    fleet.cause("delete", "web_0", force=True)
+    forced = fleet.machines("web"), fleet.status(announced)
+    fleet.advance("5s")
+
+    assert at_once == (["web_0", "web_2"], EventStatus.SCHEDULED)
+    assert forced == (["web_0", "web_2"], EventStatus.STARTED)
+    assert fleet.machines("web") == ["web_2"]
 
 
 def test_speed_shortens_an_impact() -> None:
