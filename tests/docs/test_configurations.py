@@ -56,15 +56,14 @@ def for_command(command: str) -> list[str]:
 
 
 def in_folder(folder: Path, text: str) -> str:
-    """Return the settings with the files that they name in a folder; secrets and inventories are created."""
+    """Return the settings with all paths in a folder, in which secrets and inventories are created."""
     for key, name in re.findall(r'^(\w+) = "([^"]+)"', text, re.MULTILINE):
-        if key.endswith("_file") or key == "file":
+        if key == "file" or key.endswith("_file"):
             path = folder / name.lstrip("/")
             path.parent.mkdir(parents=True, exist_ok=True)
             content = {"dsn_file": "host=database", "file": "name,address\na,10.0.0.9\n"}.get(key, "x" * 32)
             secret(path.parent, path.name, content)
-            text = text.replace(f'"{name}"', f'"{path}"')
-    return text
+    return re.sub(r' = "/', f' = "{folder}/', text)
 
 
 def test_every_file_is_for_a_command() -> None:
