@@ -5,6 +5,8 @@ import os
 import signal
 import sqlite3
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -344,6 +346,26 @@ def test_an_address_that_no_node_can_use_is_a_usage_error(tmp_path: Path, option
         2,
         f"error: {path}: [store] {key}: the address of the database cannot be used: {needed}\n",
     )
+
+
+#: The command line where psycopg is not installed.
+WITHOUT_PSYCOPG = """
+import sys
+sys.modules["psycopg"] = None
+from fairwarning.cli import cli
+cli()
+"""
+
+
+def test_a_database_that_the_server_cannot_use_for_lack_of_psycopg_is_a_usage_error(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text('[store]\nkind = "postgres"\ndsn = "host=db1"\n')
+
+    command = [sys.executable, "-c", WITHOUT_PSYCOPG, "serve", "--check", str(path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+
+    problem = "PostgreSQL needs psycopg: install fairwarning[postgres]"
+    assert (done.returncode, done.stderr) == (2, f"error: {path}: [store] dsn: {problem}\n")
 
 
 def test_a_node_starts_with_an_address_that_asks_for_the_primary(tmp_path: Path) -> None:
