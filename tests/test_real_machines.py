@@ -204,11 +204,13 @@ def test_a_machine_is_found_in_the_group_that_the_inventory_names(server: Runnin
 
 def test_a_group_that_the_inventory_names_after_a_reload_is_found(server: Running, tmp_path: Path) -> None:
     more = loaded(tmp_path, f'{FILE}[[machine]]\nname = "trial"\ngroup = "Test"\n').settings
+    assert more.serve is not None
+    back = f'{FILE}[inventory]\nreplaces = "{more.serve.inventory_version}"\n'
     before = server.manage("GET", "Test", version="2022-09-01")
 
     in_thread(server.service.reload(lambda: more))
     after = server.manage("GET", "Test", version="2022-09-01")
-    in_thread(server.service.reload(lambda: loaded(tmp_path, FILE).settings))
+    in_thread(server.service.reload(lambda: loaded(tmp_path, back).settings))
 
     assert (before.status_code, after.status_code) == (404, 200)
 

@@ -33,8 +33,8 @@ from fairwarning.config import (
     TlsSettings,
     loopback,
     service_manager,
+    start_notes,
 )
-from fairwarning.config.start_notes import clock_ahead_note, difference_notes, stored_fleet_note
 from fairwarning.control.control import Control
 from fairwarning.core.blueprint import scope_ids
 from fairwarning.core.errors import FairWarningError, InvalidError
@@ -76,9 +76,6 @@ if TYPE_CHECKING:
     from fairwarning.store.examine import Examination
 
 _ALL_ADDRESSES = frozenset({"0.0.0.0", "::"})
-
-#: A note names at most this many machines.
-MOST_NAMED = 10
 
 #: The name of the module in release 0.1.0; people filter by it.
 log = logging.getLogger("fairwarning.serve")
@@ -209,7 +206,7 @@ class FleetServer:
             clock = ManualClock(manual_time)
             await store.put_value("clock", manual_time.isoformat())
         elif manual_time > clock.now():
-            self.notes += (clock_ahead_note(manual_time),)
+            self.notes += (start_notes.clock_ahead_note(manual_time),)
         engine = Engine(store, clock, _driver(settings), settings.profile.policy)
         # What the engine commits while it opens and closes is logged, too.
         self._journal_log = JournalLog(engine)
@@ -259,12 +256,12 @@ class FleetServer:
         # An empty fleet with a history was deleted on purpose: the default fleet stays away.
         is_new = not stored and not self.engine.position
         if not is_new:
-            self.notes += (stored_fleet_note(stored.values(), settings.data),)
+            self.notes += (start_notes.stored_fleet_note(stored.values(), settings.data),)
         for blueprint in settings.blueprints + (settings.default_blueprints if is_new else ()):
             scopes = self.engine.scopes()
             existing = [scopes[scope_id] for scope_id in scope_ids(blueprint) if scope_id in scopes]
             if existing:
-                self.notes += difference_notes(blueprint, existing)
+                self.notes += start_notes.difference_notes(blueprint, existing)
             else:
                 await Control(self.engine).create_set(OPERATOR, blueprint)
 
@@ -278,11 +275,13 @@ class FleetServer:
             if settings.serve is None:
                 return
             await self._reload(settings, settings.serve)
-        except (FairWarningError, OSError) as problem:
-            log.error(LogMessage("reload_failed", problem=problem))
         except Exception as problem:  # the outermost loop: the next SIGHUP has to be followed
-            log.exception(LogMessage("reload_failed", problem=type(problem).__name__))
+            self.engine.membership.reload_failed = True
+            refused = isinstance(problem, FairWarningError | OSError)
+            reason = problem if refused else type(problem).__name__
+            log.error(LogMessage("reload_failed", problem=reason), exc_info=not refused)
         else:
+            self.engine.membership.reload_failed = False
             log.info(LogMessage("reloaded", guests=len(settings.serve.guests)))
 
     async def _reload(self, settings: Settings, serve: ServeSettings) -> None:
@@ -310,14 +309,18 @@ class FleetServer:
 
     async def _apply_inventory(self, serve: ServeSettings) -> None:
         """Bring the fleet in step with the inventory; another node may do the same meanwhile."""
+        version = serve.inventory_version
         sync = await Control(self.engine).apply_inventory(
-            PLATFORM, serve.inventory, remove_most=serve.remove_most
+            PLATFORM, serve.inventory, version, replaces=serve.replaces, remove_most=serve.remove_most
         )
+        self.engine.membership.inventory = str(version)
         if sync.written or sync.removed:
-            log.info(LogMessage("inventory_applied", written=sync.written, removed=sync.removed))
+            log.info(
+                LogMessage("inventory_applied", version=version, written=sync.written, removed=sync.removed)
+            )
         if sync.kept:
-            kept, names = format_count(len(sync.kept), "machine"), ", ".join(sync.kept[:MOST_NAMED])
-            self.notes += (f"{kept} not in the inventory, kept because of pending events: {names}",)
+            self.notes += (start_notes.kept_machines_note(sync.kept),)
+            names = ", ".join(sync.kept)
             log.warning(LogMessage("machines_not_in_inventory", machines=len(sync.kept), names=names))
 
     async def _open_metadata(self) -> None:

@@ -60,6 +60,8 @@ class Serving:
         self.process = process
         self.url = ready["operator"]
         self.ready = ready
+        #: The file that describes it.
+        self.path = folder / "fleet.toml"
         self._folder = folder
 
     def command(self, *words: str) -> Done:

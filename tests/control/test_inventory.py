@@ -1,13 +1,21 @@
 """A fleet in step with an inventory: machines come, move and go with it, except where events are pending."""
 
+import asyncio
 from datetime import timedelta
+from zlib import crc32
 
 import pytest
 
 from fairwarning.control.control import Control
-from fairwarning.control.inventory import MOST_AT_ONCE, InventorySync, inventory_requests
-from fairwarning.core.errors import InvalidError, MassRemovalError
-from fairwarning.core.inventory import InventoryScope
+from fairwarning.control.inventory import (
+    MOST_AT_ONCE,
+    RECORD,
+    InventorySync,
+    inventory_requests,
+    read_record,
+)
+from fairwarning.core.errors import InvalidError, MassRemovalError, OlderInventoryError, StorageError
+from fairwarning.core.inventory import InventoryScope, InventoryVersion
 from fairwarning.core.model import (
     PLATFORM,
     HostId,
@@ -19,7 +27,9 @@ from fairwarning.core.model import (
     VmName,
 )
 from fairwarning.engine.clock import ManualClock
+from fairwarning.store.memory import MemoryStore
 from tests.fleet_harness import NOON, FleetHarness, run
+from tests.nodes.node import StoreLink
 
 
 def scope(
@@ -42,9 +52,27 @@ def scope(
     )
 
 
-def apply(fleet: FleetHarness, *scopes: InventoryScope) -> InventorySync:
-    """Bring a fleet in step with an inventory."""
-    return run(Control(fleet.engine).apply_inventory(PLATFORM, scopes))
+def version_of(*scopes: InventoryScope) -> InventoryVersion:
+    """Return the version of an inventory."""
+    return InventoryVersion(digest=f"{crc32(repr(scopes).encode()):08x}")
+
+
+def apply(
+    fleet: FleetHarness, *scopes: InventoryScope, remove_most: bool = False, replaces: str | None = None
+) -> InventorySync:
+    """Bring a fleet in step with an inventory, which may be an old one unless ``replaces`` is given."""
+    version = version_of(*scopes)
+    record = read_record(fleet.engine.texts().get(RECORD))
+    known = "" if record is None else str(record.version)
+    return run(
+        Control(fleet.engine).apply_inventory(
+            PLATFORM,
+            scopes,
+            version,
+            replaces=known if replaces is None else replaces,
+            remove_most=remove_most,
+        )
+    )
 
 
 def test_the_machines_of_an_inventory_are_created() -> None:
@@ -155,7 +183,7 @@ def test_an_inventory_that_lacks_most_machines_is_refused() -> None:
 
     with pytest.raises(MassRemovalError, match="the inventory lacks 16 of the 30 machines of the fleet"):
         apply(fleet, scope("web", *names[:14]))
-    run(Control(fleet.engine).apply_inventory(PLATFORM, (scope("web", *names[:14]),), remove_most=True))
+    apply(fleet, scope("web", *names[:14]), remove_most=True)
 
     assert len(fleet.machines("web")) == 14
 
@@ -171,6 +199,81 @@ def test_two_nodes_apply_one_inventory_once() -> None:
     assert second.machines("web") == ["a", "b"]
     assert isinstance(second.engine.clock, ManualClock)
     assert second.now == NOON
+
+
+@pytest.mark.rule("F-02", "F-03", "F-04")
+def test_an_inventory_that_was_replaced_does_not_come_back_unless_told() -> None:
+    first = FleetHarness()
+    old, new = scope("web", "a", "b"), scope("web", "b", "c")
+    apply(first, old)
+    first.advance("1h")
+    apply(first, new)
+    second = FleetHarness(store=first.store)
+    written = second.engine.position
+
+    with pytest.raises(OlderInventoryError, match="was replaced at 2026-11-16 13:00:00Z") as refused:
+        apply(second, old, replaces="")
+    unchanged = second.engine.position == written
+    apply(second, old, replaces=refused.value.current)
+
+    assert unchanged
+    assert sorted(second.machines("web")) == ["a", "b"]
+    with pytest.raises(OlderInventoryError):
+        apply(second, new, replaces="")
+
+
+def test_a_refused_inventory_stores_no_version() -> None:
+    fleet = FleetHarness()
+    apply(fleet, scope("web", "a"))
+    before = fleet.engine.texts()[RECORD]
+
+    with pytest.raises(InvalidError, match="web exists as availability-set"):
+        apply(fleet, scope("web", "a", kind=ScopeKind.STANDALONE))
+
+    assert fleet.engine.texts()[RECORD] == before
+
+
+LARGE = [str(number) for number in range(MOST_AT_ONCE)]
+
+
+@pytest.mark.rule("F-02")
+def test_a_node_completes_the_inventory_of_a_node_that_died_half_way() -> None:
+    store = StoreLink(MemoryStore())
+    inventory = scope("web", *LARGE), scope("db", *LARGE)
+    store.cut_after = 2  # the version, and the first of two requests
+
+    with pytest.raises(StorageError):
+        apply(FleetHarness(store=store), *inventory, replaces="")
+    survivor = FleetHarness(store=store.inner)
+    half = list(survivor.engine.scopes())
+    sync = apply(survivor, *inventory, replaces="")
+
+    assert half == ["web"]
+    assert sync == InventorySync(written=MOST_AT_ONCE)
+
+
+@pytest.mark.rule("F-06")
+def test_nodes_that_apply_different_inventories_at_once_end_with_one_of_them() -> None:
+    store = MemoryStore()
+    first, second = FleetHarness(store=store), FleetHarness(store=store)
+    inventories = [(scope("web", *LARGE), scope(name, *LARGE)) for name in ("a", "b")]
+
+    async def story() -> list[InventorySync | BaseException]:
+        applications = [
+            Control(fleet.engine).apply_inventory(PLATFORM, inventory, version_of(*inventory))
+            for fleet, inventory in zip((first, second), inventories, strict=True)
+        ]
+        return await asyncio.gather(*applications, return_exceptions=True)
+
+    outcomes = run(story())
+    after = FleetHarness(store=store).engine
+    record = read_record(after.texts()[RECORD])
+
+    assert record is not None
+    winner = [version_of(*inventory) for inventory in inventories].index(record.version)
+    assert isinstance(outcomes[winner], InventorySync)
+    assert isinstance(outcomes[1 - winner], OlderInventoryError)
+    assert list(after.scopes()) == ["web", "ab"[winner]]
 
 
 def test_a_request_has_a_limited_number_of_machines() -> None:

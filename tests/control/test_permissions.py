@@ -14,6 +14,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged, EventMilestone, Published
 from fairwarning.core.errors import FairWarningError, ForbiddenError, UnknownEventError, UnknownRolloutError
 from fairwarning.core.history import CommandRefused
+from fairwarning.core.inventory import InventoryVersion
 from fairwarning.core.model import (
     OPERATOR,
     PLATFORM,
@@ -62,7 +63,7 @@ REQUESTS: dict[Action, Callable[[Draft], object]] = {
     Action.CREATE: lambda draft: draft.create_set(Blueprint(name="db")),
     Action.CHANGE: lambda draft: draft.set_approvals(WEB, ApprovalSettings(user_reboot=True)),
     Action.ADD_MACHINES: lambda draft: draft.add_machines(WEB),
-    Action.APPLY_INVENTORY: lambda draft: draft.apply_inventory((), ()),
+    Action.APPLY_INVENTORY: lambda draft: draft.apply_inventory(InventoryVersion(digest="a"), (), ()),
     Action.DELETE: lambda draft: draft.delete_machines([WEB_0]),
     Action.SET_POWER: lambda draft: draft.set_power(WEB_0, PowerState.STOPPED),
     Action.UPGRADE: lambda draft: draft.upgrade([WEB_0]),

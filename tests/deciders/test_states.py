@@ -203,6 +203,31 @@ def test_while_the_state_is_read_anew_polls_go_on_and_the_node_is_not_ready() ->
     run(story())
 
 
+def test_nodes_with_different_inventories_are_logged_after_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> tuple[int, int]:
+        cluster = await open_members()
+        a, b = await cluster.join(), await cluster.join()
+        a.membership.inventory, b.membership.inventory = "12", "11"
+        await asyncio.sleep(50)
+        early = len(logged(caplog, "inventories_differ"))
+        await asyncio.sleep(100)
+        late = len(logged(caplog, "inventories_differ"))
+        b.membership.inventory = "12"
+        await asyncio.sleep(100)
+        return early, late
+
+    with caplog.at_level(logging.INFO, "fairwarning"):
+        early, late = run(story())
+
+    assert (early, late) == (0, 2)
+    assert sorted(logged(caplog, "inventories_differ")) == [
+        "inventories_differ own=11 others=12",
+        "inventories_differ own=12 others=11",
+    ]
+
+
 def test_a_node_that_leaves_is_not_ready() -> None:
     async def story() -> None:
         cluster = await open_members()

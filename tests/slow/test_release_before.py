@@ -12,7 +12,7 @@ from tests.needs import lack
 from tests.postgres import execute, new_database
 from tests.slow.history import code_of, git, started_from
 
-#: The last migration, and the code that does not know it is the one before the commit that added it.
+#: The first migration since an earlier release: the code before the commit that added it knows none after it.
 MIGRATION = "src/fairwarning/store/migrations/postgres/0002-drop-old-partitions.sql"
 
 STORE = '[store]\nkind = "postgres"\ndsn_file = "../dsn"\nmigrate = {migrate}\n[operator]'
@@ -63,7 +63,7 @@ def test_nodes_of_two_releases_serve_one_database(code_before: Path, tmp_path: P
         old = old_node.enter_context(serving(tmp_path / "old", before, started_from(code_before)))
         assert schema(dsn) == (1, 1)
         assert call(*migrate).code == 0
-        assert schema(dsn) == (2, 1)
+        assert schema(dsn) == (3, 1)
         new = new_node.enter_context(serving(tmp_path / "new", after))
         live_through(old, new)
         live_through(new, old)
@@ -72,7 +72,7 @@ def test_nodes_of_two_releases_serve_one_database(code_before: Path, tmp_path: P
         old_node.close()
         finished = call(*migrate, "--finish")
         with pytest.raises(
-            AssertionError, match="the database has schema 2, this version knows schemas up to 1"
+            AssertionError, match="the database has schema 3, this version knows schemas up to 1"
         ):
             old_node.enter_context(serving(tmp_path / "old", before, started_from(code_before)))
         assert new.tell("events") == []
@@ -80,4 +80,4 @@ def test_nodes_of_two_releases_serve_one_database(code_before: Path, tmp_path: P
     assert histories[0] == histories[1]
     assert (too_early.code, finished.code) == (1, 0), finished.stderr
     assert "(release 0.1.0)" in too_early.stderr
-    assert schema(dsn) == (2, 2)
+    assert schema(dsn) == (3, 3)

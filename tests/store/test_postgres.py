@@ -41,7 +41,7 @@ from tests.store.stores import Node, made, postgres_nodes
 from tests.store.stories import NOON, gone, happened
 from tests.store.test_pruning import at_hours
 
-REPORT = NodeReport("n1", "alpha", "http://10.0.0.1:8080", 7, timedelta(milliseconds=-3), "0.1")
+REPORT = NodeReport("n1", "alpha", "http://10.0.0.1:8080", 7, timedelta(milliseconds=-3), "0.1", "12")
 
 
 def text(number: int) -> TextChanged:

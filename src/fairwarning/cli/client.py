@@ -130,6 +130,8 @@ class NodeInfo:
     clock_offset: float
     release: str
     seen_at: datetime
+    #: Servers of earlier releases do not say it.
+    inventory: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -440,7 +440,8 @@ def nodes(json_: bool) -> None:
     """List the servers of the fleet that are alive.
 
     A server on SQLite is the only one. LAG is the number of journal lines that a server has not applied
-    yet, CLOCK how far its clock is ahead of the database's. The server that answers has a star.
+    yet, CLOCK how far its clock is ahead of the database's, INVENTORY the version of the inventory that it
+    has applied. The server that answers has a star.
 
     \b
     Example:
@@ -451,7 +452,7 @@ def nodes(json_: bool) -> None:
     if json_:
         print_json(json_member(body, "nodes"))
         return
-    headings = ("NAME", "ADDRESS", "POSITION", "LAG", "CLOCK", "RELEASE", "SEEN")
+    headings = ("NAME", "ADDRESS", "POSITION", "LAG", "CLOCK", "RELEASE", "INVENTORY", "SEEN")
     print_table(headings, map(_node_row, decode(body, NodeList).nodes))
 
 
@@ -463,5 +464,6 @@ def _node_row(node: NodeInfo) -> tuple[str, ...]:
         str(node.lag),
         f"{node.clock_offset:+.3f}s",
         node.release,
+        node.inventory or "none",
         format_instant(node.seen_at),
     )

@@ -14,7 +14,7 @@ from fairwarning.core.policy import PROFILES, Profile, Retention
 
 if TYPE_CHECKING:
     from fairwarning.core.document.recording import MachineRecording
-    from fairwarning.core.inventory import InventoryScope
+    from fairwarning.core.inventory import InventoryScope, InventoryVersion
     from fairwarning.core.model import MachineRef
     from fairwarning.service_manager import ServiceManager
 
@@ -84,10 +84,13 @@ class ServeSettings:
     """The settings that only ``fairwarning serve`` has."""
 
     node: str
+    inventory_version: "InventoryVersion"
     #: The PostgreSQL database; None if the data is in a directory.
     dsn: str | None = field(default=None, repr=False)
     migrate: bool = False
     inventory: "tuple[InventoryScope, ...]" = ()
+    #: The version of a newer inventory that this one replaces on purpose.
+    replaces: str = ""
     #: Whether an inventory that lacks most of the machines removes them.
     remove_most: bool = False
     #: The machine at each source address that a guest may call from.

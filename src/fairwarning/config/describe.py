@@ -81,7 +81,8 @@ def _machines(serve: ServeSettings) -> str:
     sets = {scope.facts.set_id for scope in serve.inventory if scope.facts.kind is not ScopeKind.STANDALONE}
     alone = sum(scope.facts.kind is ScopeKind.STANDALONE for scope in serve.inventory)
     total, in_sets = format_count(machines, "machine"), format_count(len(sets), "set")
-    return f"{total}: {alone} standalone, {machines - alone} in {in_sets}"
+    version = f"inventory {serve.inventory_version}"
+    return f"{total}: {alone} standalone, {machines - alone} in {in_sets}; {version}"
 
 
 def _history(settings: Settings) -> str:

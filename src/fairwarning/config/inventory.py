@@ -1,12 +1,16 @@
 """The machines that the file of ``fairwarning serve`` lists, as scopes of the core, with their addresses.
 
 An inventory of many machines is a CSV file: the TOML parser takes a second for 10,000 tables.
+
+The version of an inventory without a number is a hash of the keys that its sets and machines have. Neither
+their order nor the defaults of a release matter, so nodes of two releases agree about the same file.
 """
 
 import csv
 import io
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from pathlib import Path
 from string import digits
 from typing import NamedTuple
@@ -20,7 +24,7 @@ from fairwarning.config.serve_file import MachineEntry, ServeFile, SetTable
 from fairwarning.core.blueprint import DOMAINS, MOST_MACHINES, check_group_name, check_name, instance_of
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.inputs import check_visible, parse_address, parse_duration
-from fairwarning.core.inventory import InventoryScope
+from fairwarning.core.inventory import InventoryScope, InventoryVersion
 from fairwarning.core.model import (
     EvictionPolicy,
     HostId,
@@ -43,8 +47,9 @@ _COLUMNS = tuple(entry.encode_name for entry in msgspec.structs.fields(MachineEn
 
 
 class MachineInventory(NamedTuple):
-    """The scopes of an inventory, the machine at each address, and what is wrong with the inventory."""
+    """An inventory: its version, its scopes, the machine at each address, and what is wrong with it."""
 
+    version: InventoryVersion
     scopes: tuple[InventoryScope, ...]
     addresses: Mapping[str, MachineRef]
     problems: tuple[str, ...]
@@ -94,13 +99,17 @@ class _InventoryBuilder:
         self._sets: dict[str, SetTable] = {}
         self._scopes: dict[ScopeId, _ScopeDraft] = {}
         self._addresses: dict[str, MachineRef] = {}
+        self._number = file.inventory.version or None
+        self._hashes = [_hash("set", table) for table in file.set]
         for index, table in enumerate(file.set):
             self._add_set(entry_place("set", index, table.name), table)
 
     def inventory(self) -> MachineInventory:
         """Return what was collected."""
+        digest = blake2b(b"".join(sorted(self._hashes)), digest_size=6).hexdigest()
+        version = InventoryVersion(digest=digest, number=self._number)
         scopes = tuple(draft.scope() for draft in self._scopes.values())
-        return MachineInventory(scopes, self._addresses, tuple(self.problems))
+        return MachineInventory(version, scopes, self._addresses, tuple(self.problems))
 
     def add(self, listed: _Listed) -> None:
         """Add a machine to its scope."""
@@ -131,8 +140,10 @@ class _InventoryBuilder:
         if len(draft.machines) == MOST_MACHINES:
             raise InvalidError("set", f"{draft.facts.id} has more than {MOST_MACHINES} machines")
         draft.machines[name] = machine = _machine(entry, draft)
-        for text in [entry.address] if isinstance(entry.address, str) else entry.address:
-            address = parse_address(text)
+        texts = [entry.address] if isinstance(entry.address, str) else entry.address
+        addresses = sorted(map(parse_address, texts))
+        self._hashes.append(_hash("machine", msgspec.structs.replace(entry, address=addresses)))
+        for address in addresses:
             other = self._addresses.setdefault(address, machine.ref)
             if other != machine.ref:
                 raise InvalidError("address", f"{address} belongs to {other.full} already")
@@ -202,6 +213,11 @@ def _values(row: Mapping[str, str | None]) -> dict[str, object]:
         pairs = (pair.partition("=") for pair in str(values["tags"]).split(";") if pair)
         values["tags"] = {key.strip(): value.strip() for key, _, value in pairs}
     return values
+
+
+def _hash(table: str, content: SetTable | MachineEntry) -> bytes:
+    """Return a hash of the keys of a table that differ from their defaults."""
+    return blake2b(msgspec.json.encode({table: content}, order="sorted"), digest_size=16).digest()
 
 
 def _check_texts(name: str, group: str) -> None:

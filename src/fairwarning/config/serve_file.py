@@ -128,17 +128,24 @@ class LogTable(_Table, frozen=True, kw_only=True):
 
 
 class InventoryTable(_Table, frozen=True, kw_only=True):
-    """Machines that are listed in another file, and how the fleet follows the list."""
+    """Machines that are listed in another file, the version of the list, and how the fleet follows it."""
 
     file: Annotated[
         str, Meta(description="a CSV file; its columns are keys of [[machine]], named in the first line")
+    ] = ""
+    version: Annotated[
+        int,
+        Meta(ge=0, description="increase it with every change of the list; 0: the version is a hash"),
+    ] = 0
+    replaces: Annotated[
+        str, Meta(description="the version of the fleet's inventory that this older one replaces on purpose")
     ] = ""
     remove_most: Annotated[
         bool, Meta(description="accept a list that lacks more than half of the machines of the fleet")
     ] = False
 
 
-class SetTable(_Table, frozen=True, kw_only=True):
+class SetTable(_Table, omit_defaults=True, frozen=True, kw_only=True):
     """A set of machines that share one document; its machines name it with ``set``."""
 
     name: Name
@@ -155,7 +162,7 @@ class SetTable(_Table, frozen=True, kw_only=True):
     ] = ""
 
 
-class MachineEntry(_Table, frozen=True, kw_only=True):
+class MachineEntry(_Table, omit_defaults=True, frozen=True, kw_only=True):
     """A machine; without ``set`` it is standalone."""
 
     name: Annotated[Name, Meta(description="the name that events use")]

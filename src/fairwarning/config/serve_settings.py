@@ -140,6 +140,8 @@ class _SettingsReader:
             dsn=self._dsn(store) if isinstance(store, PostgresTable) else None,
             migrate=isinstance(store, PostgresTable) and store.migrate,
             inventory=inventory.scopes,
+            inventory_version=inventory.version,
+            replaces=file.inventory.replaces,
             remove_most=file.inventory.remove_most,
             guests=inventory.addresses,
             management_token=secret,

@@ -9,6 +9,9 @@ from fairwarning.core.model import Scope
 from fairwarning.formats.counts import format_count
 from fairwarning.formats.timestamps import for_people
 
+#: A note names at most this many machines.
+MOST_NAMED = 10
+
 
 def clock_ahead_note(manual_time: datetime) -> str:
     """Return the note about a manual clock that was ahead of real time."""
@@ -25,6 +28,12 @@ def stored_fleet_note(scopes: Collection[Scope], data: Path | None) -> str:
     machines = sum(len(scope.machines) for scope in scopes)
     sets = len({scope.facts.set_id for scope in scopes})
     return f"{format_count(machines, 'machine')} in {format_count(sets, 'set')} from {data}"
+
+
+def kept_machines_note(names: Sequence[str]) -> str:
+    """Return which machines an inventory does not list and pending events keep."""
+    kept, some = format_count(len(names), "machine"), ", ".join(names[:MOST_NAMED])
+    return f"{kept} not in the inventory, kept because of pending events: {some}"
 
 
 def difference_notes(blueprint: Blueprint, scopes: Sequence[Scope]) -> tuple[str, ...]:

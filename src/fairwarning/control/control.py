@@ -15,10 +15,13 @@ from typing import Generic, TypeVar
 
 from fairwarning.control.draft import Draft, authorise
 from fairwarning.control.inventory import (
+    RECORD,
     InventorySync,
+    check_kinds,
     check_removals,
     count_changes,
     inventory_requests,
+    read_record,
 )
 from fairwarning.control.names import machines_or_host, members, pending_event, scopes_of
 from fairwarning.control.refusals import Redact, Refusals, Subject, refusal_note, unredacted
@@ -29,7 +32,7 @@ from fairwarning.core.changes import Change, EventChanged, EventMilestone, Machi
 from fairwarning.core.errors import ContendedError, FairWarningError, ReportsRefusedError, StorageError
 from fairwarning.core.history import CommandRefused
 from fairwarning.core.inputs import field_context
-from fairwarning.core.inventory import InventoryScope
+from fairwarning.core.inventory import InventoryScope, InventoryVersion, record_inventory
 from fairwarning.core.model import (
     NO_SCOPE,
     ApprovalSettings,
@@ -217,18 +220,34 @@ class Control:
         return await self._create(principal, Action.ADD_MACHINES, fill)
 
     async def apply_inventory(
-        self, principal: Principal, inventory: Sequence[InventoryScope], *, remove_most: bool = False
+        self,
+        principal: Principal,
+        inventory: Sequence[InventoryScope],
+        version: InventoryVersion,
+        *,
+        replaces: str = "",
+        remove_most: bool = False,
     ) -> InventorySync:
         """Bring the fleet in step with an inventory, in requests of limited size.
 
         Raises:
+            OlderInventoryError: the fleet has a newer inventory than this, and not ``replaces``.
+            NumberTakenError: the number of the version stands for another inventory.
             MassRemovalError: most of the machines would be removed, and ``remove_most`` does not say so.
+            InvalidError: a scope exists and is of another kind.
         """
+        now = self.engine.clock.now()
+        # No line of the journal: a service manager may start a node that is refused again and again.
+        record_inventory(read_record(self.engine.texts().get(RECORD)), version, now, replaces)
+        check_kinds(self.engine.scopes(), inventory)
         if not remove_most:
             check_removals(self.engine.scopes(), inventory)
+        record = partial(Draft.record_inventory, version=version, now=now, replaces=replaces)
+        await self.carry_out(principal, record, Action.APPLY_INVENTORY)
+        # Only now is it known what is left to do: nodes with another version change nothing from here on.
         changes: list[Change] = []
         for scopes, gone in inventory_requests(self.engine.scopes(), inventory):
-            fill = partial(Draft.apply_inventory, scopes=scopes, gone=gone)
+            fill = partial(Draft.apply_inventory, version=version, scopes=scopes, gone=gone)
             changes += (await self.carry_out(principal, fill, Action.APPLY_INVENTORY)).changes
         return count_changes(changes, self.engine.scopes(), inventory)
 

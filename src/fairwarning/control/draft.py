@@ -7,8 +7,9 @@ says about the request if it is refused.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from fairwarning.control.inventory import RECORD, read_record, write_record
 from fairwarning.control.refusals import Subject
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change
@@ -32,7 +33,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.errors import ForbiddenError, IllegalTransitionError, ImpactOverError, InvalidError
 from fairwarning.core.fleet import Impact, Observation, outstanding_impacts
-from fairwarning.core.inventory import InventoryScope
+from fairwarning.core.inventory import InventoryScope, InventoryVersion, older_inventory, record_inventory
 from fairwarning.core.model import (
     NO_SCOPE,
     ApprovalSettings,
@@ -222,9 +223,21 @@ class Draft:
             )
         )
 
-    def apply_inventory(self, scopes: Sequence[InventoryScope], gone: Sequence[ScopeId]) -> None:
-        """Bring scopes in step with an inventory, and remove scopes that it does not have."""
+    def record_inventory(self, version: InventoryVersion, now: datetime, replaces: str = "") -> None:
+        """Store the version of the inventory that is applied next, unless the fleet has a newer one."""
         self._ask(Action.APPLY_INVENTORY, ())
+        record = record_inventory(read_record(self.view.text(RECORD)), version, now, replaces)
+        self.put_texts({RECORD: write_record(record)})
+
+    def apply_inventory(
+        self, version: InventoryVersion, scopes: Sequence[InventoryScope], gone: Sequence[ScopeId]
+    ) -> None:
+        """Bring scopes in step with the inventory of the fleet, and remove scopes that it does not have."""
+        self._ask(Action.APPLY_INVENTORY, ())
+        record = read_record(self.view.text(RECORD))
+        # F-06: another node has stored another version since this one was stored.
+        if record is not None and record.version != version:
+            raise older_inventory(record, version)
         self._add(ApplyInventory(tuple(scopes), tuple(gone)))
 
     def delete_machines(self, machines: Iterable[MachineRef], *, force: bool = False) -> EventId:

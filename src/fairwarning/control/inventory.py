@@ -2,19 +2,35 @@
 
 A fleet may have a million machines, and one transaction must not hold all of them. Scopes that are as the
 inventory says are left out, so that the next start of a server writes nothing.
+
+The version is stored first, by a request of its own. Every other request reads it, and is refused once
+another node has stored another version.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from fairwarning.core.changes import Change, MachineChanged, MachineRemoved
 from fairwarning.core.errors import MassRemovalError
 from fairwarning.core.fleet import FleetState
-from fairwarning.core.inventory import InventoryScope, apply_inventory, busy_machines
+from fairwarning.core.inventory import (
+    InventoryRecord,
+    InventoryScope,
+    InventoryVersion,
+    ReplacedInventory,
+    apply_inventory,
+    busy_machines,
+    check_kind,
+)
 from fairwarning.core.model import MachineRef, Scope, ScopeId
 
 T = TypeVar("T")
 
+#: The key of the text that says which inventory the fleet has.
+RECORD = "inventory"
 #: This many machines may be removed in any case.
 FEW = 10
 
@@ -36,6 +52,40 @@ class InventorySync(NamedTuple):
     removed: int = 0
     #: Machines that are not in the inventory and stay because of a pending event.
     kept: tuple[str, ...] = ()
+
+
+def read_record(text: str | None) -> InventoryRecord | None:
+    """Return which inventory a fleet has, from the text under ``RECORD``; None if it never had one."""
+    if text is None:
+        return None
+    stored = json.loads(text)
+    replaced = (
+        ReplacedInventory(version=_read_version(earlier["version"]), at=datetime.fromisoformat(earlier["at"]))
+        for earlier in stored["replaced"]
+    )
+    since = datetime.fromisoformat(stored["since"])
+    return InventoryRecord(version=_read_version(stored["version"]), since=since, replaced=tuple(replaced))
+
+
+def write_record(record: InventoryRecord) -> str:
+    """Return the text to store under ``RECORD``."""
+    return json.dumps(asdict(record), default=datetime.isoformat)
+
+
+def _read_version(stored: Mapping[str, str | int | None]) -> InventoryVersion:
+    number = stored["number"]
+    return InventoryVersion(digest=str(stored["digest"]), number=None if number is None else int(number))
+
+
+def check_kinds(existing: Mapping[ScopeId, Scope], inventory: Sequence[InventoryScope]) -> None:
+    """Refuse an inventory with a scope that exists and is of another kind.
+
+    Raises:
+        InvalidError: names the scope.
+    """
+    for scope in inventory:
+        if scope.facts.id in existing:
+            check_kind(existing[scope.facts.id], scope)
 
 
 def check_removals(existing: Mapping[ScopeId, Scope], inventory: Sequence[InventoryScope]) -> None:

@@ -20,6 +20,8 @@
     ├── EmulatorOnlyError        only the emulator can do this
     ├── MachinesListedError      the machines of this server are those of its inventory
     ├── MassRemovalError         an inventory lacks most of the machines
+    ├── OlderInventoryError      an inventory is older than the fleet's
+    ├── NumberTakenError         another inventory has the number of this one
     ├── SpotIsNotWarnedError     Spot machines get no terminate notice
     ├── RolloutUnderWayError     the scope already has a rollout
     ├── ContendedError           other requests kept changing what this one rests on; try again
@@ -252,6 +254,33 @@ class MassRemovalError(FairWarningError):
         )
         self.missing = missing
         self.machines = machines
+
+
+class OlderInventoryError(FairWarningError):
+    """An inventory is older than the one that the fleet has, and would undo it."""
+
+    status_hint = 409
+
+    def __init__(self, version: str, reason: str, current: str, since: str) -> None:
+        super().__init__(
+            f"inventory {version} {reason}, and the fleet has inventory {current} since {since}; "
+            f'replaces = "{current}" in [inventory] applies it nevertheless'
+        )
+        self.version = version
+        self.current = current
+
+
+class NumberTakenError(FairWarningError):
+    """Another inventory has the number of this one."""
+
+    status_hint = 409
+
+    def __init__(self, number: int, largest: int) -> None:
+        super().__init__(
+            f"inventory {number} has changed, but not its number; "
+            f"give it a number larger than {largest}: version in [inventory]"
+        )
+        self.number = number
 
 
 class SpotIsNotWarnedError(FairWarningError):

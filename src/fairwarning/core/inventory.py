@@ -4,11 +4,14 @@ An inventory says which scopes exist, which machines each has, and where the mac
 the machines since (their power, their events, who polled) is not its business and stays. A machine that the
 inventory no longer has is removed, unless a pending event lists it: such a machine stays until a later start.
 
-The same inventory applied twice changes nothing the second time, so several nodes may apply it.
+The same inventory applied twice changes nothing the second time, so several nodes may apply it. An older
+inventory would undo a newer one, so an inventory has a version, and the fleet remembers which one it has and
+which ones were replaced. ``record_inventory`` says whether an inventory may follow them.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import NamedTuple
 
 from fairwarning.core.blueprint import with_model
@@ -20,12 +23,93 @@ from fairwarning.core.changes import (
     ScopePropertiesChanged,
     ScopeRemoved,
 )
-from fairwarning.core.errors import InvalidError
+from fairwarning.core.errors import InvalidError, NumberTakenError, OlderInventoryError
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import Machine, Scope, ScopeId, ScopeProperties, VmName
+from fairwarning.formats.timestamps import for_people
 
 #: The caller that the history names.
 INVENTORY = "inventory"
+
+#: The number of replaced inventories that are remembered (F-01).
+MOST_REPLACED = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InventoryVersion:
+    """Which inventory it is: a hash of what it lists, and a number if the operator counts."""
+
+    digest: str
+    number: int | None = None
+
+    def __str__(self) -> str:
+        return self.digest if self.number is None else str(self.number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacedInventory:
+    """An inventory that another one has replaced."""
+
+    version: InventoryVersion
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InventoryRecord:
+    """The inventory that a fleet has, and those that were replaced, oldest first."""
+
+    version: InventoryVersion
+    since: datetime
+    replaced: tuple[ReplacedInventory, ...] = ()
+
+    def known(self) -> tuple[InventoryVersion, ...]:
+        """Return the versions that the fleet has or had."""
+        return (self.version, *(earlier.version for earlier in self.replaced))
+
+
+def record_inventory(
+    record: InventoryRecord | None, version: InventoryVersion, now: datetime, replaces: str = ""
+) -> InventoryRecord:
+    """Return the record of a fleet that gets an inventory; the same record if the fleet has it already.
+
+    ``replaces`` names a newer inventory that this one replaces on purpose.
+
+    Raises:
+        OlderInventoryError: the fleet has a newer inventory.
+        NumberTakenError: the number stands for another inventory.
+    """
+    if record is None:
+        return InventoryRecord(version=version, since=now)
+    if version == record.version:
+        return record
+    numbers = {known.number: known.digest for known in record.known() if known.number is not None}
+    if version.number is not None and numbers.get(version.number, version.digest) != version.digest:
+        raise NumberTakenError(version.number, max(numbers))
+    if not _is_newer(record, version) and replaces != str(record.version):
+        raise older_inventory(record, version)
+    replaced = [earlier for earlier in record.replaced if earlier.version != version]
+    replaced.append(ReplacedInventory(version=record.version, at=now))
+    return InventoryRecord(version=version, since=now, replaced=tuple(replaced[-MOST_REPLACED:]))
+
+
+def older_inventory(record: InventoryRecord, version: InventoryVersion) -> OlderInventoryError:
+    """Return the refusal of an inventory that is older than the fleet's."""
+    replaced_at = {earlier.version: earlier.at for earlier in record.replaced}
+    if version in replaced_at:
+        reason = f"was replaced at {for_people(replaced_at[version])}"
+    elif version.number is None:
+        reason = "has no number" if record.version.number is not None else "was replaced before"
+    else:
+        reason = "is older"
+    return OlderInventoryError(str(version), reason, str(record.version), for_people(record.since))
+
+
+def _is_newer(record: InventoryRecord, version: InventoryVersion) -> bool:
+    """F-03: a number counts up, a hash is unknown, and no hash follows a number."""
+    known = record.known()
+    if version.number is None:
+        return record.version.number is None and all(version.digest != other.digest for other in known)
+    return all(other.number is None or version.number > other.number for other in known)
 
 
 class InventoryScope(NamedTuple):
@@ -67,10 +151,19 @@ def _create(fleet: FleetState, scope: InventoryScope) -> Iterator[Change]:
         yield _machine_changed(with_model(machine, scope.facts.model))
 
 
-def _change(existing: Scope, wanted: InventoryScope) -> Iterator[Change]:
+def check_kind(existing: Scope, wanted: InventoryScope) -> None:
+    """Refuse a scope that exists and is of another kind.
+
+    Raises:
+        InvalidError: names both kinds.
+    """
     if existing.facts.kind is not wanted.facts.kind:
         problem = f"{existing.id} exists as {existing.facts.kind}; the inventory says {wanted.facts.kind}"
         raise InvalidError("kind", problem)
+
+
+def _change(existing: Scope, wanted: InventoryScope) -> Iterator[Change]:
+    check_kind(existing, wanted)
     properties = _changed_properties(existing.facts, wanted.facts)
     if properties != existing.facts:
         yield ScopePropertiesChanged(scope=existing.id, facts=properties, by=INVENTORY)

@@ -39,6 +39,9 @@ NOTABLE_OFFSET, MOST_OFFSET = timedelta(milliseconds=250), timedelta(seconds=1)
 #: How long a node may lack a line that another node has before it counts as behind, in seconds.
 BEHIND_AFTER = 5.0
 
+#: How long nodes may have applied different inventories before that is worth a warning, in seconds.
+INVENTORIES_DIFFER_AFTER = 60.0
+
 #: The number of measurements at the start; the fastest counts.
 MEASUREMENTS = 5
 
@@ -143,6 +146,10 @@ class Membership:
         #: The URL of the operator API, once it listens.
         self.address = ""
         self.name = self.release = ""
+        #: The version of the inventory that this node has applied; empty if it has none.
+        self.inventory = ""
+        #: Whether this node goes on as before because its changed file was refused.
+        self.reload_failed = False
         self._clock = clock
         self._position = position
         self._beaten = beaten
@@ -220,6 +227,11 @@ class Membership:
             return False
         return asyncio.get_running_loop().time() - self._lacking_since > BEHIND_AFTER
 
+    def other_inventories(self) -> tuple[str, ...]:
+        """Return the versions of inventories that other nodes have applied, and this one has not."""
+        versions = {member.report.inventory for member in self.members} - {"", self.inventory}
+        return tuple(sorted(versions)) if self.inventory else ()
+
     def store_time(self) -> datetime:
         """Return the time by the store's clock, as this node reckons it."""
         return self._clock.now() - self.offset
@@ -242,6 +254,7 @@ class Membership:
             position=self._position(),
             offset=self.offset,
             release=self.release,
+            inventory=self.inventory,
         )
 
     async def join(self, store: SharedStore) -> None:
@@ -322,6 +335,8 @@ class Membership:
     async def _log_states(self) -> None:
         """Log every change of the states, once a second at most."""
         state, clock = StoreState.READY, ClockState.GOOD
+        loop = asyncio.get_running_loop()
+        agreed, told = loop.time(), False
         while True:
             if state is not self.store_state:
                 state = self.store_state
@@ -332,6 +347,12 @@ class Membership:
                 level = logging.INFO if clock is ClockState.GOOD else logging.WARNING
                 ahead = round(self.offset.total_seconds(), 3)
                 log.log(level, LogMessage("clock_state", state=clock, ahead_seconds=ahead))
+            others = self.other_inventories()
+            if not others:
+                agreed, told = loop.time(), False
+            elif not told and loop.time() - agreed > INVENTORIES_DIFFER_AFTER:
+                told = True
+                log.warning(LogMessage("inventories_differ", own=self.inventory, others=", ".join(others)))
             await asyncio.sleep(EVERY)
 
 

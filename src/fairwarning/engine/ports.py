@@ -282,6 +282,8 @@ class NodeReport(NamedTuple):
     #: How far its clock is ahead of the store's, as last measured.
     offset: timedelta
     release: str
+    #: The version of the inventory that it has applied; empty if it has none, or is of an earlier release.
+    inventory: str = ""
 
 
 class Member(NamedTuple):

@@ -55,6 +55,13 @@ def _node_metrics(engine: Engine) -> Iterator[MetricFamily]:
     yield _gauge(
         "fairwarning_nodes", "Servers of the fleet that are alive, this one included.", (Sample(nodes),)
     )
+    inventory = engine.membership.inventory
+    applied = "The version of the inventory that the server has applied, as a label."
+    yield _gauge(
+        "fairwarning_inventory_info", applied, (Sample(1, {"version": inventory}),) if inventory else ()
+    )
+    failed = "Whether the last reload of the file failed and left everything as it was."
+    yield _gauge("fairwarning_reload_failed", failed, (Sample(int(engine.membership.reload_failed)),))
     offset = "Seconds by which the server's clock is ahead of the store's."
     seconds = engine.membership.offset.total_seconds()
     yield _gauge("fairwarning_clock_offset_seconds", offset, (Sample(seconds),))

@@ -26,7 +26,7 @@ async def readiness(context: OperatorContext, name: str, request: schemas.EmptyR
     problems = tuple(context.engine.problems())
     if problems:
         raise NotReadyError(problems)
-    return schemas.ReadyBody()
+    return schemas.ReadyBody(inventory=context.engine.membership.inventory or UNSET)
 
 
 async def nodes(context: OperatorContext, name: str, request: schemas.EmptyRequest) -> schemas.NodesBody:
@@ -50,5 +50,6 @@ def _body(member: Member, newest: int, *, is_this: bool) -> schemas.NodeBody:
         lag=newest - report.position,
         clock_offset=report.offset / timedelta(seconds=1),
         release=report.release,
+        inventory=report.inventory,
         seen_at=member.beat_at,
     )

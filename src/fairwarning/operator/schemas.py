@@ -398,16 +398,18 @@ class HealthBody(Struct, frozen=True, kw_only=True):
 
 
 class ReadyBody(Struct, frozen=True, kw_only=True):
-    """The server may be sent traffic."""
+    """The server may be sent traffic; ``inventory`` is the version of the inventory that it has applied."""
 
     status: Literal["ready"] = "ready"
+    inventory: str | UnsetType = UNSET
 
 
 class NodeBody(Struct, frozen=True, kw_only=True):
     """A server of the fleet, as of its last heartbeat; ``this`` is the one that answers.
 
     ``position`` is the last line of the journal that the node knows, ``lag`` the number of lines that another
-    node knows and this one does not, ``clock_offset`` the seconds by which its clock is ahead of the store's.
+    node knows and this one does not, ``clock_offset`` the seconds by which its clock is ahead of the store's,
+    ``inventory`` the version of the inventory that it has applied, empty if it has none.
     """
 
     id: str
@@ -418,6 +420,7 @@ class NodeBody(Struct, frozen=True, kw_only=True):
     lag: int
     clock_offset: float
     release: str
+    inventory: str
     seen_at: datetime
 
 

@@ -93,11 +93,12 @@ SWAP_CLAIM = """
 """
 BEAT = """
     WITH beat AS (
-        INSERT INTO node (id, name, address, position, offset_us, release, beat)
-        VALUES (%s, %s, %s, %s, %s, %s, clock_timestamp())
+        INSERT INTO node (id, name, address, position, offset_us, release, inventory, beat)
+        VALUES (%s, %s, %s, %s, %s, %s, %s, clock_timestamp())
         ON CONFLICT (id) DO UPDATE SET
             name = excluded.name, address = excluded.address, position = excluded.position,
-            offset_us = excluded.offset_us, release = excluded.release, beat = excluded.beat
+            offset_us = excluded.offset_us, release = excluded.release, inventory = excluded.inventory,
+            beat = excluded.beat
         RETURNING *
     ), forgotten AS (
         DELETE FROM node WHERE beat < clock_timestamp() - interval '1 day'
@@ -106,7 +107,7 @@ BEAT = """
         UNION ALL
         SELECT * FROM node WHERE id <> %s AND beat >= clock_timestamp() - %s
     )
-    SELECT clock_timestamp(), readable_from, id, name, address, position, offset_us, release, beat
+    SELECT clock_timestamp(), readable_from, id, name, address, position, offset_us, release, inventory, beat
     FROM live, meta ORDER BY id
 """
 
@@ -296,14 +297,15 @@ class PostgresStore:
 
     async def heartbeat(self, report: NodeReport) -> Heartbeat:
         """Record that a node is alive, and return the database's time and the nodes that are alive."""
-        offset = report.offset // timedelta(microseconds=1)
+        node, name, address, position, offset, release, inventory = report
+        microseconds = offset // timedelta(microseconds=1)
         rows = await self._control.query(
-            BEAT, *report._replace(offset=timedelta())[:4], offset, report.release, report.id, GONE_AFTER
+            BEAT, node, name, address, position, microseconds, release, inventory, node, GONE_AFTER
         )
         now, readable_from, *_ = rows[0]
         if readable_from > len(self._steps):
-            release = await self._control.query(RELEASE_OF, readable_from)
-            raise newer_database(readable_from, len(self._steps), release)
+            newer = await self._control.query(RELEASE_OF, readable_from)
+            raise newer_database(readable_from, len(self._steps), newer)
         return Heartbeat(now, tuple(_member(row[2:]) for row in rows))
 
     async def leave(self, node: str) -> None:
@@ -469,7 +471,14 @@ async def _read_value(session: Session, key: str) -> str | None:
 
 
 def _member(row: TupleRow) -> Member:
-    *texts, position, offset, release, beat = row
-    node, name, address = (text.decode() for text in texts)
-    offset = timedelta(microseconds=offset)
-    return Member(NodeReport(node, name, address, position, offset, release.decode()), beat)
+    node, name, address, position, offset, release, inventory, beat = row
+    report = NodeReport(
+        node.decode(),
+        name.decode(),
+        address.decode(),
+        position,
+        timedelta(microseconds=offset),
+        release.decode(),
+        inventory.decode(),
+    )
+    return Member(report, beat)
