@@ -119,6 +119,21 @@ def test_a_csv_file_lists_machines(tmp_path: Path) -> None:
     assert sorted(serve.guests) == ["10.0.0.1", "10.0.0.2"]
 
 
+@pytest.mark.rule("F-07")
+def test_machines_of_a_set_on_one_host_share_an_update_domain(tmp_path: Path) -> None:
+    rows = "name,set,host,update_domain\n"
+    rows += "a1,acme,kvm-17,\na2,acme,kvm-17,\na3,acme,kvm-18,\na4,acme,kvm-18,4\na5,acme,,\n"
+    write(tmp_path, rows, "m.csv")
+
+    serve = loaded(tmp_path, '[inventory]\nfile = "m.csv"\n[[set]]\nname = "acme"').settings.serve
+
+    assert serve is not None
+    (acme,) = serve.inventory
+    domains = {one.name: one.update_domain for one in acme.machines}
+    assert domains == {"a1": 2, "a2": 2, "a3": 3, "a4": 4, "a5": 0}
+    assert acme.domains_given == {"a4"}
+
+
 LISTED = """
 [[set]]
 name = "web"

@@ -1,6 +1,7 @@
 """A fleet in step with an inventory: machines come, move and go with it, except where events are pending."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from zlib import crc32
 
@@ -131,6 +132,35 @@ def test_a_machine_moves_to_the_host_that_the_inventory_names() -> None:
 
     assert sync == InventorySync(written=1)
     assert (fleet.machine("a").host, fleet.machine("a").power) == ("h2", "stopped")
+
+
+def placed(host: str, update_domain: int, *, given: bool = False, domains: int = 5) -> InventoryScope:
+    """Return a set with one machine in an update domain, which the inventory gives or leaves open."""
+    web = scope("web", "a", host=host)
+    machine = replace(web.machines[0], update_domain=update_domain)
+    names = frozenset({machine.name}) if given else frozenset()
+    return InventoryScope(replace(web.facts, update_domains=domains), (machine,), names)
+
+
+@pytest.mark.rule("F-07")
+@pytest.mark.parametrize(
+    ("later", "domain"),
+    [
+        pytest.param(placed("h1", 2), 1, id="it keeps its domain on its host"),
+        pytest.param(placed("h2", 2), 2, id="it has the domain of another host that it moves to"),
+        pytest.param(placed("h1", 2, given=True), 2, id="it moves to the domain that the inventory gives"),
+        pytest.param(placed("h1", 0, domains=1), 0, id="it leaves a domain that the set no longer has"),
+    ],
+)
+def test_a_machine_that_exists_changes_its_update_domain_only_for_a_reason(
+    later: InventoryScope, domain: int
+) -> None:
+    fleet = FleetHarness()
+    apply(fleet, placed("h1", 1))
+
+    apply(fleet, later)
+
+    assert fleet.machine("a").update_domain == domain
 
 
 def test_a_machine_does_not_move_while_an_event_is_pending() -> None:

@@ -68,6 +68,8 @@ class _ScopeDraft:
 
     facts: ScopeProperties
     machines: dict[VmName, Machine] = field(default_factory=dict)
+    #: The machines whose update domain is given.
+    placed: set[VmName] = field(default_factory=set)
 
     def scope(self) -> InventoryScope:
         """Return the scope; it has as many domains as its machines need."""
@@ -80,7 +82,7 @@ class _ScopeDraft:
             fault_domains=max(self.facts.fault_domains, fault),
             next_instance=_next_instance(self.facts.kind, machines),
         )
-        return InventoryScope(facts, machines)
+        return InventoryScope(facts, machines, frozenset(self.placed))
 
 
 def read_inventory(file: ServeFile, folder: Path) -> MachineInventory:
@@ -140,6 +142,8 @@ class _InventoryBuilder:
         if len(draft.machines) == MOST_MACHINES:
             raise InvalidError("set", f"{draft.facts.id} has more than {MOST_MACHINES} machines")
         draft.machines[name] = machine = _machine(entry, draft)
+        if entry.update_domain is not None:
+            draft.placed.add(name)
         texts = [entry.address] if isinstance(entry.address, str) else entry.address
         addresses = sorted(map(parse_address, texts))
         self._hashes.append(_hash("machine", msgspec.structs.replace(entry, address=addresses)))
@@ -279,7 +283,8 @@ def _machine(entry: MachineEntry, draft: _ScopeDraft) -> Machine:
         name=VmName(entry.name),
         vm_id=entry.vm_id or derive_id("vm", "inventory", facts.id, entry.name).lower(),
         instance=_instance(entry, facts, index),
-        update_domain=_domain(entry.update_domain, entry.name, max(facts.update_domains, 1)),
+        # F-07: machines on one host share a domain.
+        update_domain=_domain(entry.update_domain, entry.host or entry.name, max(facts.update_domains, 1)),
         fault_domain=_domain(entry.fault_domain, entry.name, facts.fault_domains),
         # Machines share a host only if the inventory says so.
         host=HostId(entry.host or f"host-{entry.name}"),

@@ -173,7 +173,10 @@ class MachineEntry(_Table, omit_defaults=True, frozen=True, kw_only=True):
     group: Annotated[str, Meta(description="the resource group of a standalone machine")] = ""
     zone: Annotated[str, Meta(description="the zone; the machines of each zone share a document")] = ""
     host: Annotated[str, Meta(description="the physical host; by default the machine has its own")] = ""
-    update_domain: Domain | None = None
+    update_domain: Annotated[
+        Domain | None,
+        Meta(description="machines of one domain are maintained together; by default that of the host"),
+    ] = None
     fault_domain: Domain | None = None
     size: str = ""
     location: str = ""

@@ -117,6 +117,8 @@ class InventoryScope(NamedTuple):
 
     facts: ScopeProperties
     machines: tuple[Machine, ...]
+    #: The machines whose update domain the inventory gives; the others are in that of their host.
+    domains_given: frozenset[VmName] = frozenset()
 
 
 def apply_inventory(
@@ -174,7 +176,7 @@ def _change(existing: Scope, wanted: InventoryScope) -> Iterator[Change]:
             yield MachineRemoved(scope=existing.id, name=name)
     for machine in wanted.machines:
         before = existing.machines.get(machine.name)
-        after = machine if before is None else _moved(before, machine)
+        after = machine if before is None else _moved(before, machine, wanted)
         if before is None or properties.model != existing.facts.model:
             after = with_model(after, properties.model)
         if before != after and machine.name not in busy:
@@ -197,12 +199,18 @@ def _changed_properties(before: ScopeProperties, wanted: ScopeProperties) -> Sco
     )
 
 
-def _moved(before: Machine, wanted: Machine) -> Machine:
+def _moved(before: Machine, wanted: Machine, scope: InventoryScope) -> Machine:
     """Return a machine where the inventory says it is; the rest stays as it was."""
+    # F-07: a machine that stays on its host stays in its domain.
+    stays = (
+        before.host == wanted.host
+        and before.name not in scope.domains_given
+        and before.update_domain < max(scope.facts.update_domains, 1)
+    )
     return replace(
         before,
         host=wanted.host,
-        update_domain=wanted.update_domain,
+        update_domain=before.update_domain if stays else wanted.update_domain,
         fault_domain=wanted.fault_domain,
         spot=wanted.spot,
         eviction=wanted.eviction,
