@@ -306,6 +306,18 @@ def test_nodes_that_apply_different_inventories_at_once_end_with_one_of_them() -
     assert list(after.scopes()) == ["web", "ab"[winner]]
 
 
+@pytest.mark.rule("F-06")
+def test_a_node_that_was_behind_applies_its_newer_inventory_to_what_the_others_have_changed() -> None:
+    first = FleetHarness()
+    apply(first, scope("web", "a"))
+    behind = FleetHarness(store=first.store)
+    apply(first, scope("web", "a", "b"))
+
+    apply(behind, scope("web", "a"), scope("db", "c"), replaces="")
+
+    assert (behind.machines("web"), behind.machines("db")) == (["a"], ["c"])
+
+
 def test_a_request_has_a_limited_number_of_machines() -> None:
     machines = [str(number) for number in range(400)]
     inventory = [scope(f"s{number}", *machines) for number in range(5)]
