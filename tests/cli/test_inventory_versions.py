@@ -52,6 +52,7 @@ def test_a_server_on_sqlite_starts_with_an_older_file_only_on_purpose(tmp_path: 
         again = names(server)
 
     assert "error: inventory" in str(refused.value)
+    assert "hint: start with the newer file" in str(refused.value)
     assert f'replaces = "{node["inventory"]}" in [inventory] applies it nevertheless' in str(refused.value)
     assert (after, again) == (["w1", "w2"], ["w1", "w2"])
 

@@ -2,7 +2,6 @@
 
 import json
 import tomllib
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from fairwarning.config import TlsSettings
 from fairwarning.config.read_file import ConfigError
 from fairwarning.config.serve_file import schema
 from fairwarning.config.serve_settings import GENERATED_KEYS, load
-from fairwarning.core.inventory import InventoryVersion
 from fairwarning.core.model import MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import DEFAULT_RETENTION, Retention
 from tests.config.files import SQLITE, loaded, secret, write
@@ -117,84 +115,6 @@ def test_a_csv_file_lists_machines(tmp_path: Path) -> None:
     assert web.machines[0].tags == (("a", "1"), ("b", "2"))
     assert batch.machines[0].spot
     assert sorted(serve.guests) == ["10.0.0.1", "10.0.0.2"]
-
-
-@pytest.mark.rule("F-07")
-def test_machines_of_a_set_on_one_host_share_an_update_domain(tmp_path: Path) -> None:
-    rows = "name,set,host,update_domain\n"
-    rows += "a1,acme,kvm-17,\na2,acme,kvm-17,\na3,acme,kvm-18,\na4,acme,kvm-18,4\na5,acme,,\n"
-    write(tmp_path, rows, "m.csv")
-
-    serve = loaded(tmp_path, '[inventory]\nfile = "m.csv"\n[[set]]\nname = "acme"').settings.serve
-
-    assert serve is not None
-    (acme,) = serve.inventory
-    domains = {one.name: one.update_domain for one in acme.machines}
-    assert domains == {"a1": 2, "a2": 2, "a3": 3, "a4": 4, "a5": 0}
-    assert acme.domains_given == {"a4"}
-
-
-LISTED = """
-[[set]]
-name = "web"
-[[machine]]
-name = "w1"
-set = "web"
-address = "10.0.0.1"
-tags = { a = "1", b = "2" }
-[[machine]]
-name = "db"
-address = ["::ffff:10.0.0.9", "10.0.0.8"]
-"""
-
-
-def inventory_of(folder: Path, text: str) -> InventoryVersion:
-    """Return the version of the inventory of a file."""
-    serve = loaded(folder, text).settings.serve
-    assert serve is not None
-    return serve.inventory_version
-
-
-@pytest.mark.rule("F-01")
-def test_a_hash_is_the_same_in_every_release(tmp_path: Path) -> None:
-    assert inventory_of(tmp_path, LISTED) == InventoryVersion(digest="213aeae91491")
-
-
-@pytest.mark.rule("F-01")
-def test_an_inventory_has_the_same_hash_in_every_order_and_spelling(tmp_path: Path) -> None:
-    rows = "name,spot,tags,set,address\ndb,false,,,10.0.0.8 10.0.0.9\nw1,,b=2;a=1,web,10.0.0.1\n"
-    write(tmp_path, rows, "m.csv")
-
-    listed = inventory_of(tmp_path, '[inventory]\nfile = "m.csv"\n[[set]]\nname = "web"\nbroadcast = true')
-
-    assert listed == inventory_of(tmp_path, LISTED)
-
-
-@pytest.mark.rule("F-01")
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ('"w1"', '"w2"'),
-        ('"10.0.0.1"', '"10.0.0.2"'),
-        ('a = "1"', 'a = "2"'),
-        ("[[set]]", "[[set]]\nbroadcast = false"),
-        ('"db"', '"db"\nhost = "rack1"'),
-    ],
-)
-def test_whatever_an_inventory_lists_is_part_of_its_hash(tmp_path: Path, before: str, after: str) -> None:
-    changed = LISTED.replace(before, after, 1)
-
-    assert inventory_of(tmp_path, changed) != inventory_of(tmp_path, LISTED)
-
-
-@pytest.mark.rule("F-01")
-def test_a_number_is_the_version_and_no_part_of_the_hash(tmp_path: Path) -> None:
-    table = '[inventory]\nversion = 3\nreplaces = "12"\n'
-
-    numbered = inventory_of(tmp_path, f"{LISTED}{table}")
-
-    assert numbered == replace(inventory_of(tmp_path, LISTED), number=3)
-    assert str(numbered) == "3"
 
 
 def test_the_machines_of_a_set_can_be_numbered(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _HINTS: Mapping[str, tuple[str, ...]] = {
     **DATA_HINTS,
     "OlderDatabaseError": (f"{PROGRAM} db migrate --config FILE, or migrate = true in [store]",),
+    "OlderInventoryError": ("start with the newer file, which other nodes may have",),
     "DataDirectoryInUseError": ("stop the other server: SQLite is for one node",),
 }
 
