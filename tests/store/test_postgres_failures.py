@@ -39,6 +39,10 @@ WAITING = """
     SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%commit_batch%'
 """
 
+LISTENING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+)
+
 
 def texts(*keys: str) -> Batch:
     """Return a batch that stores texts under new keys."""
@@ -341,6 +345,35 @@ async def follow(store: PostgresStore, seen: list[Entry]) -> None:
                 async for page in pages:
                     seen += page
         await asyncio.sleep(0.01)
+
+
+def test_a_follower_ends_at_once_although_the_server_no_longer_answers_its_listener(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stores, "LOOK_EVERY", 0.05)
+
+    async def story() -> None:
+        dsn = new_database(migrated_template())
+        server = conninfo_to_dict(dsn)
+        async with DatabaseLink(str(server["host"]), int(server.get("port") or 5432)).serve() as link:
+            store = await PostgresStore.open(make_conninfo(dsn, host="127.0.0.1", port=link.port))
+            pages = store.follow(0)
+            await store.commit(texts("a"))
+            await anext(pages)
+            async with asyncio.timeout(10):
+                while execute(dsn, LISTENING) == [(0,)]:
+                    await asyncio.sleep(0.01)
+            link.change(LinkState.HANGING)
+            await asyncio.sleep(0.3)  # the listener asks whether the server is there
+
+            async with asyncio.timeout(2):
+                await pages.aclose()
+
+            link.change(LinkState.UP)
+            async with asyncio.timeout(5):
+                await store.close()
+
+    asyncio.run(story())
 
 
 @pytest.mark.usefixtures("hasty")

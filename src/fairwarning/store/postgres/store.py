@@ -123,7 +123,9 @@ class PostgresStore:
         self._control = PostgresConnection(self._server)
         self._reader = PostgresConnection(self._server)
         self._followers = Followers()
+        #: What waits for notifications, now and before, and the number of followers.
         self._listener: asyncio.Task[None] | None = None
+        self._listeners: set[asyncio.Task[None]] = set()
         self._listening = 0
         #: The newest line that was read or written, and its stamp; the largest number of a last line.
         self._newest = (0, 0)
@@ -314,9 +316,9 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Finish what was begun, then close all connections."""
-        if self._listener is not None:
-            self._listener.cancel()
-            await asyncio.wait([self._listener])
+        self._stop_listening()
+        if self._listeners:
+            await asyncio.wait(self._listeners)
         for connection in (self._writer, self._control, self._reader):
             await connection.close()
 
@@ -403,25 +405,32 @@ class PostgresStore:
         self._listening += 1
         if self._listener is None:
             self._listener = asyncio.create_task(self._wake_followers())
+            self._listeners.add(self._listener)
+            self._listener.add_done_callback(self._listeners.discard)
         try:
             yield
         finally:
             self._listening -= 1
-            listener = self._listener
-            if not self._listening and listener is not None:
-                self._listener = None
-                listener.cancel()
-                await asyncio.wait([listener])
+            if not self._listening:
+                self._stop_listening()
+
+    def _stop_listening(self) -> None:
+        # A server that does not answer holds up its end, which no follower waits for.
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.cancel()
 
     async def _wake_followers(self) -> None:
-        while True:
+        own = asyncio.current_task()
+        # A connection that is lost while psycopg ends a statement takes the place of the cancellation.
+        while self._listener is own:
             # A database that this version cannot use is reported by what reads it.
             with suppress(psycopg.Error, FairWarningError):
                 session = await self._server.connect()
                 try:
                     await session.query("LISTEN fairwarning")
                     self._followers.wake()
-                    while not self._server.has_left(session):
+                    while self._listener is own and not self._server.has_left(session):
                         # The batches of this node are announced by their commit.
                         if await session.notified(LOOK_EVERY, self._writer.pid):
                             self._followers.wake()
