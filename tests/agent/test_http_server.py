@@ -1,13 +1,18 @@
 """The agent's HTTP server, and the questions that agents ask each other."""
 
 import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
+from datetime import timedelta
+from http.client import HTTPConnection, RemoteDisconnected
 
 import pytest
 
 from fairwarning.agent import jobs
-from fairwarning.agent.http_server import answer, listening
+from fairwarning.agent.http_server import MAX_CONNECTIONS, answer, listening
 from fairwarning.agent.loop import Snapshot
 from fairwarning.agent.plan import EventStep
 from fairwarning.agent.telemetry import AgentMetrics
@@ -69,6 +74,124 @@ def test_the_pages_are_served_on_a_socket() -> None:
         connection.close()
 
     assert (reply.status, report) == (200, {"machine": "web_0", "ready": ["E1"], "drained": True})
+
+
+def status_of(port: int, path: str = "/healthz") -> int:
+    connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    connection.request("GET", path)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@contextmanager
+def connections(port: int, number: int, begun: bytes) -> Iterator[list[socket.socket]]:
+    """Yield connections that have sent the beginning of a request, and send no more."""
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 5)) for _ in range(number)
+        ]
+        for connection in opened:
+            connection.sendall(begun)
+        yield opened
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /healthz HTT"], ids=["silent", "in the middle of a request"])
+def test_slow_connections_cost_no_threads_and_do_not_delay_a_health_check(begun: bytes) -> None:
+    before = threading.active_count()
+    with listening(("127.0.0.1", 0), Shown()) as port, connections(port, MAX_CONNECTIONS, begun):
+        status, threads = status_of(port), threading.active_count() - before
+
+    assert (status, threads) == (200, 1)
+
+
+def test_a_further_connection_closes_the_oldest() -> None:
+    with (
+        listening(("127.0.0.1", 0), Shown()) as port,
+        connections(port, 1, b"GET") as (oldest,),
+        connections(port, MAX_CONNECTIONS, b"GET"),
+    ):
+        end = oldest.recv(1)
+
+    assert end == b""
+
+
+def test_a_byte_now_and_then_does_not_keep_a_connection_open() -> None:
+    limit = timedelta(seconds=0.2)
+    with (
+        listening(("127.0.0.1", 0), Shown(), limit=limit) as port,
+        connections(port, 1, b"G") as (slow,),
+    ):
+        slow.settimeout(0.02)
+        sent, end = 0, None
+        while end is None and sent < 100:
+            try:
+                slow.sendall(b"E")
+                sent += 1
+                end = slow.recv(1)
+            except TimeoutError:
+                continue
+            except OSError:
+                end = b""
+
+    assert end == b""
+
+
+def test_a_client_that_reads_nothing_is_given_up() -> None:
+    shown = Shown(Snapshot(machine="x" * 50_000_000, waits={}, records={}))
+    with (
+        listening(("127.0.0.1", 0), shown, limit=timedelta(seconds=0.2)) as port,
+        connections(port, 1, b"GET /peer HTTP/1.0\r\n\r\n") as (reader,),
+        connections(port, 1, b"") as (later,),
+    ):
+        later.recv(1)
+        received = 0
+        while part := reader.recv(1_000_000):
+            received += len(part)
+
+    assert 0 < received < 50_000_000
+
+
+@pytest.mark.parametrize(
+    ("request_head", "status_line"),
+    [
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.0 200 OK", id="a request"),
+        pytest.param(b"GET /healthz HTTP/1.0\n\n", b"HTTP/1.0 200 OK", id="bare line feeds"),
+        pytest.param(b"POST /healthz HTTP/1.1\r\n\r\n", b"HTTP/1.0 501 ", id="another method"),
+        pytest.param(b"nonsense\r\n\r\n", b"", id="no request"),
+        pytest.param(b"GET /" + b"x" * 70_000, b"", id="a request without an end"),
+    ],
+)
+def test_a_request_is_answered_on_the_wire(request_head: bytes, status_line: bytes) -> None:
+    with listening(("127.0.0.1", 0), Shown()) as port, connections(port, 1, request_head) as (connection,):
+        try:
+            received = connection.recv(1000)
+        except ConnectionResetError:
+            received = b""
+
+    assert received.startswith(status_line)
+    assert bool(received) == bool(status_line) or request_head.startswith(b"nonsense")
+
+
+class Broken:
+    """The status of an agent with a bug."""
+
+    metrics = AgentMetrics()
+    turning = True
+
+    @property
+    def snapshot(self) -> Snapshot:
+        raise KeyError("a bug")
+
+
+def test_a_page_that_fails_ends_its_own_connection_alone(caplog: pytest.LogCaptureFixture) -> None:
+    with listening(("127.0.0.1", 0), Broken()) as port:
+        with pytest.raises(RemoteDisconnected):
+            status_of(port, "/readyz")
+        status = status_of(port)
+
+    assert status == 200
+    assert [record.message for record in caplog.records] == ["page_failed"]
 
 
 @pytest.mark.rule("C-07")

@@ -1,20 +1,19 @@
-"""HTTP from the agent: the client of the metadata endpoint, and one deadline for a whole exchange.
+"""The client of the metadata endpoint.
 
 The client retries while the service is being updated (C-02) and stays below the request limit (R-10). Proxies
 are never used (D-05): ``http.client`` ignores them.
 """
 
-import socket
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse
 from urllib.parse import urlsplit
 
 from fairwarning import __version__
 from fairwarning.agent.clock import AgentClock
+from fairwarning.agent.connection import TimedConnection
 from fairwarning.core.document.parse import DocumentError, ObservedDocument, parse_document, parse_instant
 from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, render_start_request
 from fairwarning.core.document.versions import NEWEST
@@ -63,40 +62,6 @@ class MetadataReply:
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-
-@contextmanager
-def deadline(connection: HTTPConnection, length: timedelta) -> Iterator[None]:
-    """Close ``connection`` at the end of the block, and cut it if the block takes longer than ``length``.
-
-    A socket's own timeout restarts with every byte, so a server that sends one byte every few seconds could
-    hold a client for hours. This deadline holds for the exchange as a whole.
-
-    Raises:
-        TimeoutError: the block took too long; an answer that was cut off may look complete.
-    """
-    expired = threading.Event()
-    alarm = threading.Timer(length.total_seconds(), _shut_down, [connection, expired])
-    alarm.daemon = True
-    alarm.start()
-    try:
-        yield
-        if expired.is_set():
-            raise TimeoutError("the answer took too long")
-    except (OSError, HTTPException):
-        if expired.is_set():
-            raise TimeoutError("the answer took too long") from None
-        raise
-    finally:
-        alarm.cancel()
-        connection.close()
-
-
-def _shut_down(connection: HTTPConnection, expired: threading.Event) -> None:
-    expired.set()
-    # A connection that has no socket yet is still connecting; the socket's own timeout ends that.
-    with suppress(AttributeError, OSError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 class MetadataClient:
@@ -245,14 +210,11 @@ class MetadataClient:
         headers: Mapping[str, str] | None = None,
     ) -> MetadataReply:
         self._wait_for_slot()
-        connection = HTTPConnection(
-            self._base.hostname or "", self._base.port or 80, timeout=timeout.total_seconds()
-        )
         fields = {"Metadata": "true", "User-Agent": USER_AGENT, "Connection": "close", **(headers or {})}
         if body is not None:
             fields["Content-Type"] = "application/json"
         try:
-            with deadline(connection, timeout):
+            with TimedConnection(self._base.hostname or "", self._base.port, timeout) as connection:
                 connection.request(method, path, body, fields)
                 return self._receive(connection.getresponse())
         except (OSError, HTTPException) as problem:

@@ -16,8 +16,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from fairwarning.agent import dhcp, leases
-from fairwarning.agent.client import deadline
 from fairwarning.agent.clock import AgentClock
+from fairwarning.agent.connection import TimedConnection
 from fairwarning.core.document.parse import DocumentError, parse_document
 from fairwarning.core.document.render import EVENTS_PATH
 from fairwarning.core.document.versions import NEWEST
@@ -101,14 +101,11 @@ def serves_events(
 ) -> bool:
     """Whether ``base`` serves a document, reached directly and not through a proxy (D-05)."""
     parts = urlsplit(base)
-    # D-05: this class ignores proxies, whatever the environment says.
-    connection = http.client.HTTPConnection(
-        parts.hostname or "", parts.port, timeout=connect_timeout.total_seconds()
-    )
     try:
-        with deadline(connection, answer_timeout):
-            connection.connect()
-            connection.sock.settimeout(answer_timeout.total_seconds())
+        # D-05: this class ignores proxies, whatever the environment says.
+        with TimedConnection(
+            parts.hostname or "", parts.port, answer_timeout, connect_limit=connect_timeout
+        ) as connection:
             connection.request("GET", f"{parts.path}{EVENTS_QUERY}", headers={"Metadata": "true"})
             answer = connection.getresponse()
             return answer.status == 200 and parse_document(answer.read(LARGEST_ANSWER)) is not None

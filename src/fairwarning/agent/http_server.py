@@ -1,17 +1,35 @@
-"""The agent's HTTP server: for load balancers, for monitoring, and for the agents of other machines."""
+"""The agent's HTTP server: for load balancers, for monitoring, and for the agents of other machines.
+
+One thread serves all connections, and no page takes time, so a client can neither use up threads nor delay
+another client. A connection has one deadline, from its beginning to the end of its answer. When too many are
+open, the oldest is closed: a client that sends its request at once is served even then.
+"""
 
 import json
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Protocol
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler
+from io import BytesIO
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from typing import Final, Protocol
 
+from fairwarning.agent.clock import AgentSystemClock
 from fairwarning.agent.loop import Snapshot
 from fairwarning.agent.telemetry import AgentMetrics
 from fairwarning.formats.prometheus import MEDIA_TYPE, MetricFamily, MetricType, Sample, render_metrics
+
+LOG = logging.getLogger("fairwarning.agent")
+
+MAX_CONNECTIONS: Final = 64
+#: How long a connection lives: from its beginning to the end of the answer.
+REQUEST_LIMIT: Final = timedelta(seconds=10)
+LARGEST_REQUEST: Final = 16 * 1024
+BACKLOG: Final = 128
 
 
 class AgentStatus(Protocol):
@@ -86,36 +104,148 @@ def answer(path: str, agent: AgentStatus) -> StatusPage:
 
 
 @contextmanager
-def listening(address: tuple[str, int], agent: AgentStatus) -> Iterator[int]:
+def listening(
+    address: tuple[str, int], agent: AgentStatus, *, limit: timedelta = REQUEST_LIMIT
+) -> Iterator[int]:
     """Serve the pages at an address for the duration of the block; yields the port."""
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    with socket.create_server(address, family=family, backlog=BACKLOG) as listener:
+        server = _Server(listener, agent, limit)
+        thread = threading.Thread(target=server.run, name="http", daemon=True)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.stop()
+            thread.join()
 
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 10
-        server_version = "fairwarning-agent"
-        sys_version = ""
 
-        def do_GET(self) -> None:
-            page = answer(self.path, agent)
-            body = page.text.encode()
-            self.send_response(page.status)
-            self.send_header("Content-Type", page.media_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+class _Exchange:
+    """A connection with the part of the request that has come, or the part of the answer that is left."""
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing: a client that polls every second would fill the log."""
+    def __init__(self, connection: socket.socket, end: timedelta) -> None:
+        self.connection = connection
+        self.end = end
+        self.received = b""
+        self.unsent = b""
 
-    class Server(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        daemon_threads = True
+    def receive(self) -> bool:
+        """Read what has come; return whether the request is complete."""
+        received = self.connection.recv(LARGEST_REQUEST)
+        self.received += received
+        if len(self.received) > LARGEST_REQUEST:
+            raise ConnectionAbortedError("the request is too large")
+        return not received or b"\r\n\r\n" in self.received or b"\n\n" in self.received
 
-    server = Server(address, Handler)
-    thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    def send(self) -> bool:
+        """Send what the client takes; return whether that was the rest."""
+        self.unsent = self.unsent[self.connection.send(self.unsent) :]
+        return not self.unsent
+
+
+class _Server:
+    """Serves the connections of one listener, in one thread."""
+
+    def __init__(self, listener: socket.socket, agent: AgentStatus, limit: timedelta) -> None:
+        self._listener = listener
+        self._agent = agent
+        self._limit = limit
+        self._clock = AgentSystemClock()
+        self._selector = DefaultSelector()
+        #: By descriptor, the oldest first.
+        self._exchanges: dict[int, _Exchange] = {}
+        self._wake, self._stop = socket.socketpair()
+
+    def stop(self) -> None:
+        """Make ``run`` return."""
+        self._stop.close()
+
+    def run(self) -> None:
+        """Serve until ``stop`` is called."""
+        self._listener.setblocking(False)
+        self._selector.register(self._listener, EVENT_READ)
+        self._selector.register(self._wake, EVENT_READ)
+        with self._wake, self._selector:
+            while self._wake.fileno() not in (ready := self._ready()):
+                for descriptor in ready:
+                    if descriptor == self._listener.fileno():
+                        self._accept()
+                    elif descriptor in self._exchanges:
+                        self._go_on(descriptor)
+                self._close_late()
+            for descriptor in [*self._exchanges]:
+                self._close(descriptor)
+
+    def _ready(self) -> list[int]:
+        oldest = next(iter(self._exchanges.values()), None)
+        left = None if oldest is None else max((oldest.end - self._clock.elapsed()).total_seconds(), 0)
+        return [key.fd for key, _ in self._selector.select(left)]
+
+    def _accept(self) -> None:
+        # The client may have gone, or no descriptor may be free.
+        with suppress(OSError):
+            connection, _ = self._listener.accept()
+            connection.setblocking(False)
+            if len(self._exchanges) >= MAX_CONNECTIONS:
+                self._close(next(iter(self._exchanges)))
+            self._exchanges[connection.fileno()] = _Exchange(connection, self._clock.elapsed() + self._limit)
+            self._selector.register(connection, EVENT_READ)
+
+    def _go_on(self, descriptor: int) -> None:
+        exchange = self._exchanges[descriptor]
+        try:
+            if not exchange.unsent:
+                if not exchange.receive():
+                    return
+                exchange.unsent = _Handler(exchange.received, self._agent).respond()
+                self._selector.modify(descriptor, EVENT_WRITE)
+            if exchange.send():
+                exchange.connection.shutdown(socket.SHUT_WR)
+                self._close(descriptor)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._close(descriptor)
+        except Exception:
+            # One request of many: a bug in a page must not end the server.
+            LOG.exception("page_failed")
+            self._close(descriptor)
+
+    def _close_late(self) -> None:
+        now = self._clock.elapsed()
+        for descriptor in [number for number, exchange in self._exchanges.items() if exchange.end <= now]:
+            self._close(descriptor)
+
+    def _close(self, descriptor: int) -> None:
+        self._selector.unregister(descriptor)
+        self._exchanges.pop(descriptor).connection.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers a request that has come as a whole."""
+
+    server_version = "fairwarning-agent"
+    sys_version = ""
+
+    def __init__(self, request: bytes, agent: AgentStatus) -> None:
+        self._answer = BytesIO()
+        self._agent = agent
+        self.rfile, self.wfile = BytesIO(request), self._answer
+
+    def respond(self) -> bytes:
+        """Return the answer, with its head."""
+        self.handle()
+        return self._answer.getvalue()
+
+    def do_GET(self) -> None:
+        """Answer with the page."""
+        page = answer(self.path, self._agent)
+        body = page.text.encode()
+        self.send_response(page.status)
+        self.send_header("Content-Type", page.media_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing: a client that polls every second would fill the log."""

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from fairwarning.agent.client import RefusedError, UnavailableError, deadline
+from fairwarning.agent.client import RefusedError, UnavailableError
+from fairwarning.agent.connection import TimedConnection
 from fairwarning.agent.coordination import comparable
 from fairwarning.agent.hooks import UNREPORTED, Hook, HookContext, HookOutcome, program
 from fairwarning.agent.journal import Journal
@@ -163,9 +164,8 @@ def _with_token(name: str, token: str | None, record: Record) -> Record:
 
 def _ready_events(name: str, url: str) -> frozenset[EventId]:
     base = urlsplit(url)
-    connection = HTTPConnection(base.hostname or "", base.port or 80, timeout=PEER_TIMEOUT.total_seconds())
     try:
-        with deadline(connection, PEER_TIMEOUT):
+        with TimedConnection(base.hostname or "", base.port, PEER_TIMEOUT) as connection:
             connection.request("GET", f"{base.path}/peer", headers={"Connection": "close"})
             answer = connection.getresponse()
             report: object = json.loads(answer.read(LARGEST_ANSWER)) if answer.status == 200 else None

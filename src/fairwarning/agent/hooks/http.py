@@ -9,14 +9,15 @@ import hashlib
 import hmac
 import http.client
 import json
-from collections.abc import Callable, Mapping
+import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from fairwarning.agent.client import deadline
+from fairwarning.agent.connection import TimedConnection
 from fairwarning.agent.hooks.hook import (
     HookContext,
     HookOutcome,
@@ -31,12 +32,6 @@ SECRET_PREFIX: Final = "whsec_"
 DEFAULT_LIMIT: Final = timedelta(seconds=30)
 #: How many bytes of an answer go into the message of the outcome.
 MAX_ANSWER: Final = 500
-
-_Connect = Callable[[str, int | None, float], http.client.HTTPConnection]
-_CONNECTIONS: Mapping[str, _Connect] = {
-    "http": lambda host, port, seconds: http.client.HTTPConnection(host, port, timeout=seconds),
-    "https": lambda host, port, seconds: http.client.HTTPSConnection(host, port, timeout=seconds),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,15 +120,15 @@ def _key(secret: str) -> bytes | None:
 def _well_formed(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in _CONNECTIONS and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
 
 
 def _post(url: str, headers: Mapping[str, str], body: bytes, timeout: timedelta) -> tuple[int, str]:
     parts = urlsplit(url)
-    connection = _CONNECTIONS[parts.scheme](parts.hostname or "", parts.port, timeout.total_seconds())
-    with deadline(connection, timeout):
+    tls = ssl.create_default_context() if parts.scheme == "https" else None
+    with TimedConnection(parts.hostname or "", parts.port, timeout, tls=tls) as connection:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", target, body, {**headers, "Connection": "close"})
         answer = connection.getresponse()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote, urlencode
 
-from fairwarning.agent.client import deadline
+from fairwarning.agent.connection import TimedConnection
 from fairwarning.agent.hooks.hook import HookContext, Now, time_left
 from fairwarning.agent.hooks.options import SettingsError
 from fairwarning.core.document.render import Json
@@ -163,13 +163,10 @@ class ApiServer:
         trust = ssl.create_default_context(cafile=SERVICE_ACCOUNT / "ca.crt")
         # The authorities of many clusters lack the key identifiers that Python 3.13 asks for.
         trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        connection = http.client.HTTPSConnection(
-            self._host, self._port, timeout=limit.total_seconds(), context=trust
-        )
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Connection": "close"}
         if body is not None:
             headers["Content-Type"] = MERGE_PATCH if method == "PATCH" else "application/json"
-        with deadline(connection, limit):
+        with TimedConnection(self._host, self._port, limit, tls=trust) as connection:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             return answer.status, answer.read(LARGEST_ANSWER)
