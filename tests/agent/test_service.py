@@ -22,7 +22,7 @@ from tests.agent.scripted import endpoint
 def test_a_thread_that_breaks_ends_the_agent_instead_of_leaving_it_blind(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         service = AgentService(
-            lambda: AgentSettings(endpoint="ftp://nowhere"), journal, AgentSystemClock(), {}
+            lambda: AgentSettings(endpoints=("ftp://nowhere",)), journal, AgentSystemClock(), {}
         )
 
         with pytest.raises(InvalidError, match="is not an http address"):
@@ -45,7 +45,7 @@ def test_the_service_manager_is_notified_from_start_to_stop(tmp_path: Path) -> N
         listener = threading.Thread(target=listen)
         listener.start()
         with Journal(tmp_path) as journal:
-            settings = AgentSettings(endpoint=script.url, machine="web_0")
+            settings = AgentSettings(endpoints=(script.url,), machine="web_0")
             environment = {"NOTIFY_SOCKET": f"{tmp_path}/notify"}
             AgentService(lambda: settings, journal, AgentSystemClock(), environment).run()
         listener.join()

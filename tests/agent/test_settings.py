@@ -74,7 +74,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
     settings = read(tmp_path, EVERYTHING)
 
     (rule,) = settings.policy.rules
-    assert settings.endpoint == "http://127.0.0.1:8101"
+    assert settings.endpoints == ("http://127.0.0.1:8101",)
     assert settings.machine == "web_0"
     assert settings.state == Path("/var/lib/elsewhere")
     assert settings.listen == ("127.0.0.1", 9169)
@@ -120,6 +120,21 @@ def test_an_empty_file_watches(tmp_path: Path) -> None:
         pytest.param(
             "[agent]\nendpoint = 'https://x'", "agent.endpoint: 'https://x' must be plain", id="https"
         ),
+        pytest.param("[agent]\nendpoint = []", "agent.endpoint: must be a non-empty list", id="no endpoint"),
+        pytest.param("[agent]\nendpoint = 1", "agent.endpoint: must be a non-empty string", id="a number"),
+        pytest.param(
+            "[agent]\nendpoint = ['a', 'ftp://x']", r"agent.endpoint\[1\]: 'ftp://x' is not", id="one no http"
+        ),
+        pytest.param(
+            "[agent]\nendpoint = ['a:80', 'http://a:80/']",
+            r"agent.endpoint\[1\]: http://a:80 is given twice",
+            id="an endpoint twice",
+        ),
+        pytest.param(
+            f"[agent]\nendpoint = {[f'a{number}' for number in range(9)]}",
+            r"agent.endpoint: has 9 addresses \(at most 8",
+            id="too many endpoints",
+        ),
         pytest.param("[agent]\nlisten = 'x'", "agent.listen: invalid address 'x'", id="no port"),
         pytest.param(
             "[agent]\ncoordination = 'x'", "agent.coordination: 'x' is not one of own-only", id="mode"
@@ -142,6 +157,11 @@ def test_an_empty_file_watches(tmp_path: Path) -> None:
 def test_an_invalid_file_is_refused_by_field(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(SettingsError, match=problem):
         read(tmp_path, text)
+
+
+@pytest.mark.parametrize("given", ["'10.0.0.4:8101'", "['10.0.0.4:8101']"], ids=["a text", "a list of one"])
+def test_one_endpoint_is_a_text_or_a_list_of_one(tmp_path: Path, given: str) -> None:
+    assert read(tmp_path, f"[agent]\nendpoint = {given}").endpoints == ("http://10.0.0.4:8101",)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -65,6 +65,8 @@ env: [{name: TZ, value: UTC}]
 podAnnotations: {prometheus.io/scrape: "true"}
 podLabels: {team: platform}
 """,
+    "several endpoints": IMAGE
+    + "settings: {agent: {endpoint: ['http://169.254.169.254', 'http://10.0.1.2:8080']}}\n",
     "the file of the guide": GUIDE.files()["values.yaml"],
 }
 
@@ -137,7 +139,7 @@ def test_the_agent_understands_the_rendered_settings(rendered: str, tmp_path: Pa
 
     settings = load(file, {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "NODE_NAME": NODE})
 
-    assert settings.endpoint == "http://169.254.169.254"
+    assert "http://169.254.169.254" in settings.endpoints
     assert settings.state == AgentSettings().state
     assert settings.listen is not None
     steps = [step for rule in settings.policy.rules for step in settings.steps_of(rule.name).prepare]

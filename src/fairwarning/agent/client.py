@@ -1,15 +1,17 @@
 """The client of the metadata endpoint.
 
-The client retries while the service is being updated (C-02) and stays below the request limit (R-10). Proxies
-are never used (D-05): ``http.client`` ignores them.
+The client retries while the service is being updated (C-02) and stays below the request limit (R-10). Several
+endpoints are nodes of one service: a request goes to the node that answered last, and from a node that does
+not answer, or answers 5xx, to the next (C-19). Proxies are never used (D-05): ``http.client`` ignores them.
 """
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from http.client import HTTPException, HTTPResponse
-from urllib.parse import urlsplit
+from types import MappingProxyType
+from urllib.parse import SplitResult, urlsplit
 
 from fairwarning import __version__
 from fairwarning.agent.clock import AgentClock
@@ -32,6 +34,11 @@ AFTER_REFUSAL = timedelta(seconds=60)
 BETWEEN_REQUESTS = timedelta(milliseconds=250)
 #: How long a server that offers long polling may hold an answer back until the document changes.
 LONG_POLL = timedelta(seconds=20)
+#: C-19: how long a client with several endpoints waits for the connection, and for the answer, of all but the
+#: last. The 120 s of a first answer (C-02) would use up the notice of an eviction.
+CONNECT_LIMIT, ANSWER_LIMIT = timedelta(seconds=3), timedelta(seconds=10)
+#: The least that a request gets: a timeout of zero would mean none at all.
+LEAST_TIMEOUT = timedelta(milliseconds=100)
 #: C-14: how long documents with a smaller incarnation are ignored; another node of the service may be behind.
 SMALLER_IGNORED = timedelta(seconds=5)
 #: A smaller difference between two clocks is ignored: dates on the wire have whole seconds.
@@ -44,7 +51,11 @@ OFFERS_WAIT = "IMDS/fairwarning"
 
 
 class UnavailableError(FairWarningError):
-    """The endpoint gives no usable answer at the moment; this says nothing about events."""
+    """The endpoint gives no usable answer, and may ask for a pause; this says nothing about events."""
+
+    def __init__(self, problem: str, pause: timedelta = timedelta(0)) -> None:
+        super().__init__(problem)
+        self.pause = pause
 
 
 class RefusedError(FairWarningError):
@@ -64,6 +75,16 @@ class MetadataReply:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """A request to an endpoint; the path begins after the endpoint's own."""
+
+    method: str = "GET"
+    path: str
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
 class MetadataClient:
     """The client of one machine's metadata endpoint; safe to use from several threads."""
 
@@ -75,9 +96,14 @@ class MetadataClient:
         version: str = NEWEST,
         poll: timedelta = BACK_OFF[0],
         first_timeout: timedelta = FIRST_TIMEOUT,
+        others: Sequence[str] = (),
+        moved: Callable[[str, str], None] = lambda endpoint, problem: None,
     ) -> None:
-        self._base = urlsplit(endpoint)
-        self._path = f"{self._base.path.rstrip('/')}{EVENTS_PATH}?api-version={version}"
+        self._bases = tuple(map(urlsplit, (endpoint, *others)))
+        #: The endpoint that answered last.
+        self._current = 0
+        self._moved = moved
+        self._path = f"{EVENTS_PATH}?api-version={version}"
         self._clock = clock
         self._poll = poll
         self._first_timeout = first_timeout
@@ -97,6 +123,11 @@ class MetadataClient:
         """Return the time by the endpoint's clock, which NotBefore refers to."""
         return self._clock.now() + self.offset
 
+    @property
+    def endpoint(self) -> str:
+        """The endpoint that answered last; before the first answer, the first of the list."""
+        return self._bases[self._current].geturl()
+
     def name(self) -> str:
         """Return the name that the endpoint has for this machine (C-05).
 
@@ -104,7 +135,7 @@ class MetadataClient:
             UnavailableError: the endpoint did not return a name.
         """
         try:
-            reply = self._request("GET", f"{self._base.path.rstrip('/')}{NAME_PATH}", timeout=self._timeout())
+            reply = self._ask(_Request(path=NAME_PATH), self._timeout())
             _check(reply)
         except RefusedError as problem:
             raise UnavailableError(f"the endpoint returned no machine name: {problem}") from None
@@ -114,12 +145,13 @@ class MetadataClient:
         return name
 
     def get(self, path: str) -> MetadataReply:
-        """Return the answer at a path, whatever its status.
+        """Return the answer of the current endpoint at a path, whatever its status.
 
         Raises:
             UnavailableError: there was no answer.
         """
-        reply = self._request("GET", f"{self._base.path.rstrip('/')}{path}", timeout=self._timeout())
+        self._wait_for_slot()
+        reply = self._exchange(self._bases[self._current], _Request(path=path), self._timeout())
         self._answered = self._answered or reply.status == 200
         return reply
 
@@ -139,7 +171,11 @@ class MetadataClient:
             # that stood still is behind when it answers again: the time of the outage does not count (C-14).
             self._etag = ""
             self._smaller_since = None
-            self.pause = AFTER_REFUSAL if isinstance(problem, RefusedError) else back_off(self._failures)
+            self.pause = (
+                AFTER_REFUSAL
+                if isinstance(problem, RefusedError)
+                else max(back_off(self._failures), problem.pause)
+            )
             self._failures += 1
             raise
 
@@ -150,26 +186,31 @@ class MetadataClient:
             UnavailableError: every attempt failed, over half a minute.
             RefusedError: the endpoint does not know the event, or no longer does (R-16).
         """
-        body = render_start_request(event_id)
+        request = _Request(method="POST", path=self._path, body=render_start_request(event_id))
         for length in (*BACK_OFF, None):
             try:
-                _check(self._request("POST", self._path, body, timeout=TIMEOUT))
+                _check(self._ask(request, TIMEOUT))
                 return
-            except UnavailableError:
+            except UnavailableError as problem:
                 if length is None:
                     raise
-                self._clock.wait(length)
+                self._clock.wait(max(length, problem.pause))
 
     def _timeout(self) -> timedelta:
         return min(TIMEOUT, self._first_timeout) if self._answered else self._first_timeout
 
     def _poll_once(self) -> ObservedDocument | None:
         waiting = self._offers_wait and bool(self._etag)
-        path = f"{self._path}&wait={LONG_POLL.seconds}" if waiting else self._path
-        headers = {"If-None-Match": self._etag} if self._etag else {}
-        timeout = self._timeout() + (LONG_POLL if waiting else timedelta(0))
+        whole = _Request(path=self._path)
+        request = replace(
+            whole,
+            path=f"{self._path}&wait={LONG_POLL.seconds}" if waiting else self._path,
+            headers={"If-None-Match": self._etag} if self._etag else {},
+        )
         begun = self._clock.elapsed()
-        reply = self._request("GET", path, timeout=timeout, headers=headers)
+        reply = self._ask(
+            request, self._timeout(), held=LONG_POLL if waiting else timedelta(0), elsewhere=whole
+        )
         if reply.status != 304:
             _check(reply)
         try:
@@ -200,26 +241,73 @@ class MetadataClient:
         self._incarnation, self._smaller_since = document.incarnation, None
         return False
 
-    def _request(
+    def _ask(
         self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
+        request: _Request,
+        within: timedelta,
         *,
-        timeout: timedelta,
-        headers: Mapping[str, str] | None = None,
+        held: timedelta = timedelta(0),
+        elsewhere: _Request | None = None,
     ) -> MetadataReply:
+        """Return the answer of the endpoint that answered last, or of the next that answers (C-19).
+
+        The first may hold its answer back for ``held``; the others get the request ``elsewhere``, if there is
+        one. Each gets an equal share of the time that is left.
+
+        Raises:
+            UnavailableError: no endpoint answered, or all answered 5xx.
+        """
+        first, count = self._current, len(self._bases)
+        problems: list[UnavailableError] = []
         self._wait_for_slot()
-        fields = {"Metadata": "true", "User-Agent": USER_AGENT, "Connection": "close", **(headers or {})}
-        if body is not None:
+        end = self._clock.elapsed() + within + held
+        for index in [*range(first, count), *range(first)]:
+            if problems:
+                self._wait_for_slot()
+            left = count - len(problems)
+            share = (end - held - self._clock.elapsed()) / left
+            limit = max(min(share, ANSWER_LIMIT) if left > 1 else share, LEAST_TIMEOUT)
+            base = self._bases[index]
+            try:
+                reply = self._exchange(base, request, limit + held)
+                if reply.status >= 500 and count > 1:
+                    problem = f"{base.netloc} answers {_describe(reply)}"
+                    raise UnavailableError(problem, requested_pause(reply))
+            except UnavailableError as problem:
+                problems.append(problem)
+                request, held = elsewhere or request, timedelta(0)
+            else:
+                self._move(index, problems)
+                return reply
+        raise problems[0] if count == 1 else _summary(problems)
+
+    def _move(self, index: int, problems: Sequence[UnavailableError]) -> None:
+        if index == self._current:
+            return
+        # The other node may be behind, as after an outage: its time counts from now on (C-14).
+        self._current, self._etag, self._smaller_since = index, "", None
+        self._moved(self.endpoint, str(_summary(problems)))
+
+    def _exchange(self, base: SplitResult, request: _Request, limit: timedelta) -> MetadataReply:
+        """Send a request to an endpoint, and return its answer.
+
+        Raises:
+            UnavailableError: there was no answer.
+        """
+        path = f"{base.path.rstrip('/')}{request.path}"
+        fields = {"Metadata": "true", "User-Agent": USER_AGENT, "Connection": "close", **request.headers}
+        if request.body is not None:
             fields["Content-Type"] = "application/json"
+        connect_limit = CONNECT_LIMIT if len(self._bases) > 1 else limit
         try:
-            with TimedConnection(self._base.hostname or "", self._base.port, timeout) as connection:
-                connection.request(method, path, body, fields)
+            with TimedConnection(
+                base.hostname or "", base.port, limit, connect_limit=connect_limit
+            ) as connection:
+                connection.request(request.method, path, request.body, fields)
                 return self._receive(connection.getresponse())
         except (OSError, HTTPException) as problem:
             raise UnavailableError(
-                f"{self._base.netloc} does not answer: {str(problem) or type(problem).__name__}"
+                f"{base.netloc} does not answer: {str(problem) or type(problem).__name__}"
             ) from None
 
     def _receive(self, response: HTTPResponse) -> MetadataReply:
@@ -246,7 +334,28 @@ def back_off(failures: int) -> timedelta:
 def _check(reply: MetadataReply) -> None:
     if 200 <= reply.status < 300:
         return
-    text = reply.body[:500].decode(errors="replace").strip()
     if reply.status in TRANSIENT or reply.status >= 500:
-        raise UnavailableError(f"the endpoint answers {reply.status}: {text or 'no reason given'}")
-    raise RefusedError(reply.status, text)
+        raise UnavailableError(f"the endpoint answers {_describe(reply)}")
+    raise RefusedError(reply.status, _text(reply))
+
+
+def _describe(reply: MetadataReply) -> str:
+    return f"{reply.status}: {_text(reply) or 'no reason given'}"
+
+
+def _text(reply: MetadataReply) -> str:
+    return reply.body[:500].decode(errors="replace").strip()
+
+
+def requested_pause(reply: MetadataReply) -> timedelta:
+    """Return how long an answer asks to wait before the next request; zero if it does not ask."""
+    value = reply.headers.get("retry-after", "")
+    return timedelta(seconds=int(value) if value.isascii() and value.isdecimal() and len(value) < 9 else 0)
+
+
+def _summary(problems: Sequence[UnavailableError]) -> UnavailableError:
+    """Return one problem for those of all endpoints; the shortest pause that one asks for counts."""
+    pauses = [problem.pause for problem in problems if problem.pause]
+    # A longer pause could use up the notice of an eviction.
+    pause = min([*pauses, BACK_OFF[-1]]) if pauses else timedelta(0)
+    return UnavailableError("; ".join(map(str, problems)), pause)

@@ -21,7 +21,7 @@ from fairwarning.agent.clock import AgentSystemClock
 from fairwarning.agent.discovery import MIN_TIMEOUT, NoEndpointError, search
 from fairwarning.agent.journal import Journal, in_use, read_records
 from fairwarning.agent.service import AgentService
-from fairwarning.agent.settings import DEFAULT_FILE, AgentSettings, address, load
+from fairwarning.agent.settings import DEFAULT_FILE, AgentSettings, address, addresses, load
 from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.hidden_characters import escape_hidden
 
@@ -67,7 +67,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
         subparser = commands.add_parser(name, help=text, description=text)
         subparser.set_defaults(command=command)
         subparser.add_argument("-c", "--config", type=Path, help=f"settings file (default: {DEFAULT_FILE})")
-        subparser.add_argument("--endpoint", help="base address of the endpoint (default: discovered)")
+        subparser.add_argument(
+            "--endpoint",
+            action="append",
+            help="base address of the endpoint, once per node of the service (default: discovered)",
+        )
         subparser.add_argument("--state", type=Path, help="directory of the journal")
         if name == "run":
             subparser.add_argument(
@@ -83,10 +87,14 @@ def _settings(options: argparse.Namespace, environment: Mapping[str, str]) -> Ag
     else:
         settings = load(path or DEFAULT_FILE, environment)
     if options.endpoint is not None:
-        settings = replace(settings, endpoint=address("--endpoint", options.endpoint))
+        settings = replace(settings, endpoints=_addresses(options.endpoint))
     if options.state is not None:
         settings = replace(settings, state=options.state)
     return settings
+
+
+def _addresses(given: Sequence[str]) -> tuple[str, ...]:
+    return (address("--endpoint", given[0]),) if len(given) == 1 else addresses("--endpoint", given)
 
 
 def _run(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
@@ -123,10 +131,18 @@ def _status(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
 def _explain(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
     settings, clock = _settings(options, environment), AgentSystemClock()
     end = clock.elapsed() + EXPLAIN_TIMEOUT
-    endpoint = search(settings.endpoint, environment, clock, EXPLAIN_TIMEOUT, _print_progress)
-    _print_progress(f"asking {endpoint}")
-    time_left = max(end - clock.elapsed(), MIN_TIMEOUT)
-    client = MetadataClient(endpoint, clock, version=settings.version, first_timeout=time_left)
+    endpoint, *others = settings.endpoints or (
+        search(None, environment, clock, EXPLAIN_TIMEOUT, _print_progress),
+    )
+    _print_progress(f"asking {', '.join((endpoint, *others))}")
+    client = MetadataClient(
+        endpoint,
+        clock,
+        version=settings.version,
+        first_timeout=max(end - clock.elapsed(), MIN_TIMEOUT),
+        others=others,
+        moved=lambda used, problem: _print_progress(f"using {used} ({problem})"),
+    )
     document, me = client.poll(), settings.machine or client.name()
     running = in_use(settings.state)
     records = read_records(settings.state)

@@ -6,7 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from fairwarning.agent.client import MetadataClient, MetadataReply, UnavailableError, back_off
+from fairwarning.agent.client import (
+    MetadataClient,
+    MetadataReply,
+    UnavailableError,
+    back_off,
+    requested_pause,
+)
 from fairwarning.agent.clock import AgentClock
 from fairwarning.core.document.recording import RecordedDocument, record_document
 from fairwarning.core.document.render import EVENTS_PATH, Json
@@ -29,14 +35,6 @@ class RecordingRequest:
     lasts: timedelta = durations.LONGEST_DURATION
     #: Whether to wait for an endpoint that does not answer the first request.
     wait_for_first: bool = True
-
-
-class TroubledError(UnavailableError):
-    """The answer is not a document; ``pause`` is how long the endpoint asks to wait."""
-
-    def __init__(self, problem: str, pause: timedelta = timedelta(0)) -> None:
-        super().__init__(problem)
-        self.pause = pause
 
 
 class Recorder:
@@ -101,14 +99,14 @@ class Recorder:
     def _document(self, version: str) -> RecordedDocument:
         reply = self._client.get(f"{EVENTS_PATH}?api-version={version}")
         if reply.status != 200 or not reply.body.strip():
-            raise TroubledError(_describe(reply), _requested_pause(reply))
+            raise UnavailableError(_describe(reply), min(requested_pause(reply), MAX_PAUSE))
         try:
             document: Json = json.loads(reply.body.decode("utf-8-sig"))
             return record_document(self._instant(), self._machine, version, document)
         except (ValueError, RecursionError):
-            raise TroubledError("the endpoint's answer is not JSON") from None
+            raise UnavailableError("the endpoint's answer is not JSON") from None
         except InvalidError as problem:
-            raise TroubledError(f"the endpoint's answer is not a document: {problem}") from None
+            raise UnavailableError(f"the endpoint's answer is not a document: {problem}") from None
 
     def _instant(self) -> datetime:
         """Return the time by the endpoint's clock, advanced by at least the time that has really passed.
@@ -134,16 +132,9 @@ class Recorder:
             self._tell(f"{problem}; trying again")
         self._problem = str(problem)
         self._failures += 1
-        requested = problem.pause if isinstance(problem, TroubledError) else timedelta(0)
-        return max(back_off(self._failures - 1), requested)
+        return max(back_off(self._failures - 1), problem.pause)
 
 
 def _describe(reply: MetadataReply) -> str:
     text = reply.body[:200].decode(errors="replace").strip()
     return f"the endpoint answers {reply.status}: {text or 'empty body'}"
-
-
-def _requested_pause(reply: MetadataReply) -> timedelta:
-    value = reply.headers.get("retry-after", "")
-    seconds = int(value) if value.isascii() and value.isdecimal() and len(value) < 9 else 0
-    return min(timedelta(seconds=seconds), MAX_PAUSE)

@@ -201,17 +201,23 @@ class AgentService:
         failures = 0
         while not self._ended.is_set():
             try:
-                endpoint = discover(
-                    self._settings.endpoint, self._environment, serves_events, now=self._clock.now()
+                endpoint, *others = (
+                    discover(setting, self._environment, serves_events, now=self._clock.now())
+                    for setting in self._settings.endpoints or (None,)
                 )
             except NoEndpointError as problem:
                 LOG.warning("no_endpoint", extra={"problem": str(problem)})
                 self._clock.wait(back_off(failures), self._ended)
                 failures += 1
                 continue
-            LOG.info("endpoint_found", extra={"endpoint": endpoint})
+            LOG.info("endpoint_found", extra={"endpoint": endpoint, **({"others": others} if others else {})})
             client = MetadataClient(
-                endpoint, self._clock, version=self._settings.version, poll=self._settings.poll
+                endpoint,
+                self._clock,
+                version=self._settings.version,
+                poll=self._settings.poll,
+                others=others,
+                moved=_log_move,
             )
             self._inbox.put(Found(client))
             return client
@@ -233,6 +239,10 @@ class AgentService:
         finally:
             for number, handler in previous_handlers.items():
                 signal.signal(number, handler)
+
+
+def _log_move(endpoint: str, problem: str) -> None:
+    LOG.warning("endpoint_changed", extra={"endpoint": endpoint, "problem": problem})
 
 
 def _status(snapshot: Snapshot, endpoint_found: bool) -> str:

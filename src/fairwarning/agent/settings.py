@@ -8,7 +8,7 @@
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -30,6 +30,8 @@ DEFAULT_STATE = Path("/var/lib/fairwarning-agent")
 
 #: C-01: a slower poll can miss the 30 seconds of an eviction.
 SLOWEST_POLL = timedelta(seconds=10)
+#: All endpoints are tried within the time of one poll.
+MAX_ENDPOINTS = 8
 #: Hooks that only report; a rule with no other hooks does not drain the machine.
 REPORTING_HOOKS = frozenset({"log", "notify"})
 
@@ -74,7 +76,8 @@ class Steps:
 class AgentSettings:
     """The settings of an agent."""
 
-    endpoint: str | None = None
+    #: Nodes of one service, in the order in which they are tried; none if the endpoint is discovered.
+    endpoints: tuple[str, ...] = ()
     machine: str | None = None
     state: Path = DEFAULT_STATE
     listen: tuple[str, int] | None = None
@@ -121,7 +124,7 @@ def parse_settings(
     raw: Mapping[str, object] = table if isinstance(table, Mapping) else {}
     rules, steps = _rules(content.get("rule", []), environment)
     return AgentSettings(
-        endpoint=_endpoint(agent),
+        endpoints=_endpoints(agent, raw),
         machine=agent.text("machine"),
         state=Path(agent.text("state") or DEFAULT_STATE),
         listen=_listen(agent),
@@ -153,9 +156,26 @@ def _policy(agent: Options, raw: Mapping[str, object], rules: tuple[Rule, ...]) 
     )
 
 
-def _endpoint(agent: Options) -> str | None:
+def _endpoints(agent: Options, raw: Mapping[str, object]) -> tuple[str, ...]:
+    if isinstance(raw.get("endpoint"), list):
+        return addresses("agent.endpoint", agent.words("endpoint"))
     given = agent.text("endpoint")
-    return None if given is None else address("agent.endpoint", given)
+    return () if given is None else (address("agent.endpoint", given),)
+
+
+def addresses(where: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Return the endpoints of one service in their normal form.
+
+    Raises:
+        SettingsError: there are too many, one is invalid, or one is given twice.
+    """
+    if len(given) > MAX_ENDPOINTS:
+        raise SettingsError(where, f"has {len(given)} addresses (at most {MAX_ENDPOINTS} are tried)")
+    bases = tuple(address(f"{where}[{number}]", text) for number, text in enumerate(given))
+    for number, base in enumerate(bases):
+        if base in bases[:number]:
+            raise SettingsError(f"{where}[{number}]", f"{base} is given twice")
+    return bases
 
 
 def address(where: str, given: str) -> str:
