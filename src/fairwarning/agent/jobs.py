@@ -5,6 +5,7 @@ before the job ends, so a job that a crash interrupts can run again from its beg
 """
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -22,6 +23,9 @@ from fairwarning.agent.journal import Journal
 from fairwarning.agent.plan import Record, Work
 from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId
+from fairwarning.formats.hidden_characters import escape_hidden
+
+LOG = logging.getLogger("fairwarning.agent")
 
 #: The time limits of a peer's answer, and of the command that checks whether other machines are healthy.
 PEER_TIMEOUT, CHECK_TIMEOUT = timedelta(seconds=2), timedelta(seconds=30)
@@ -108,11 +112,11 @@ class Approver(Protocol):
 def prepare(steps: tuple[Hook, ...], context: HookContext, journal: Journal, now: Now) -> Finished:
     """Run the steps in order, up to the first that fails; the token of each goes into the journal."""
     key = context.event.key
-    for hook in steps:
+    for number, hook in enumerate(steps, start=1):
         remembered = journal.records[key].tokens.get(hook.name)
         if remembered is None:
             journal.amend(key, partial(_with_token, hook.name, UNREPORTED))
-        outcome = _run(hook, context, remembered, now)
+        outcome = _run(number, hook, context, remembered, now)
         journal.amend(key, partial(_with_token, hook.name, outcome.token))
         if not outcome.ok:
             return Finished(key, Work.PREPARE, outcome)
@@ -121,7 +125,9 @@ def prepare(steps: tuple[Hook, ...], context: HookContext, journal: Journal, now
 
 def recover(steps: tuple[Hook, ...], context: HookContext, tokens: Mapping[str, str], now: Now) -> Finished:
     """Run every step, even after a failure, so that as much as possible returns to work."""
-    outcomes = [_run(hook, context, tokens.get(hook.name), now) for hook in steps]
+    outcomes = [
+        _run(number, hook, context, tokens.get(hook.name), now) for number, hook in enumerate(steps, start=1)
+    ]
     failed = [outcome.message for outcome in outcomes if not outcome.ok]
     outcome = HookOutcome(not failed, "; ".join(failed) or "recovered")
     return Finished(context.event.key, Work.RECOVER, outcome)
@@ -149,12 +155,25 @@ def ask_peers(peers: Mapping[str, str]) -> Heard:
     return Heard({name: _ready_events(name, url) for name, url in peers.items()})
 
 
-def _run(hook: Hook, context: HookContext, remembered: str | None, now: Now) -> HookOutcome:
+def _run(number: int, hook: Hook, context: HookContext, remembered: str | None, now: Now) -> HookOutcome:
     try:
-        return hook.run(context, remembered, now)
+        outcome = hook.run(context, remembered, now)
     except Exception as problem:
         # The outermost frame of a worker: a bug in a hook counts as a failed hook and must not end the agent.
-        return HookOutcome(False, f"{hook.name} raised {problem!r}")
+        outcome = HookOutcome(False, f"{hook.name} raised {problem!r}")
+    fields = {
+        "event_id": context.event.key,
+        "phase": context.phase,
+        "step": number,
+        # Not the whole name: a command line may contain a password.
+        "hook": hook.name.partition(" ")[0],
+        "text": escape_hidden(outcome.message, keep="\n\t"),
+    }
+    if outcome.ok:
+        LOG.info("hook_ok", extra=fields)
+    else:
+        LOG.warning("hook_failed", extra=fields)
+    return outcome
 
 
 def _with_token(name: str, token: str | None, record: Record) -> Record:

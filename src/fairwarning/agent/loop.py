@@ -52,6 +52,7 @@ from fairwarning.agent.settings import AgentSettings
 from fairwarning.agent.telemetry import AgentMetrics
 from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId
+from fairwarning.formats.hidden_characters import escape_hidden
 
 LOG = logging.getLogger("fairwarning.agent")
 
@@ -244,7 +245,8 @@ class Agent:
         result = "ok" if done.outcome.ok else "failed"
         self.metrics.count(f"{done.work}s", result)
         level = logging.INFO if done.outcome.ok else logging.ERROR
-        LOG.log(level, f"{done.work}_{result}", extra={"event_id": done.key, "text": done.outcome.message})
+        text = escape_hidden(done.outcome.message, keep="\n\t")
+        LOG.log(level, f"{done.work}_{result}", extra={"event_id": done.key, "text": text})
         if done.work is Work.RECOVER and done.outcome.ok:
             self._journal.forget(done.key)
         else:
