@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import runpy
+import socket
 import subprocess
 import sys
 from functools import partial
@@ -16,6 +17,7 @@ from fairwarning.agent.journal import Journal
 from fairwarning.agent.main import main
 from fairwarning.agent.plan import EventStep
 from tests.agent.events import record, seen
+from tests.agent.processes import AGENT
 from tests.agent.scripted import Answer, Script, endpoint
 from tests.cli.server import call, until
 
@@ -59,6 +61,90 @@ def test_check_says_what_would_happen_per_type(config: str, capsys: pytest.Captu
     assert "Reboot: rule rule-1, approve after-success\n  prepare: would run true drain\n" in output
     assert "Freeze of 5 s: rule short-freeze, approve immediately\n  nothing to run\n" in output
     assert "Preempt: rule watch, approve never\n" in output
+
+
+def test_check_names_the_file_that_it_read(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", "--config", config])
+
+    assert capsys.readouterr().out.startswith(f"settings: {config}\nFreeze of 5 s: ")
+
+
+def test_check_names_the_usual_file_too(
+    config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairwarning.agent.main.DEFAULT_FILE", Path(config))
+
+    main(["check"])
+
+    assert capsys.readouterr().out.startswith(f"settings: {config}\n")
+
+
+def test_check_without_a_file_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairwarning.agent.main.DEFAULT_FILE", tmp_path / "agent.toml")
+
+    code = main(["check"])
+
+    assert code == 0
+    assert capsys.readouterr().out == (
+        f"no settings: {tmp_path}/agent.toml does not exist\n"
+        "the defaults apply: the agent runs no hooks, approves freezes under 9 s, "
+        "and only watches other events\n"
+    )
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(config: str) -> None:
+    agent = subprocess.Popen(
+        [*AGENT, "check", "--config", config], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+    )
+    assert agent.stdout is not None
+    agent.stdout.close()
+
+    _, problems = agent.communicate(timeout=30)
+
+    assert (agent.returncode, problems) == (1, b"")
+
+
+def test_an_output_that_cannot_be_written_is_one_line(config: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*AGENT, "check", "--config", config], stdout=full, stderr=subprocess.PIPE)
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        b"fairwarning-agent: [Errno 28] No space left on device\n",
+    )
+
+
+@pytest.mark.parametrize("command", ["run", "status", "explain"])
+def test_a_journal_that_cannot_be_used_has_a_hint(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    state = tmp_path / "file"
+    state.touch()
+
+    with endpoint() as script:
+        code = main([command, "--config", config, "--state", str(state), "--endpoint", script.url])
+
+    problem, hint = capsys.readouterr().err.splitlines()[-2:]
+    assert code == 1
+    assert problem.startswith(f"fairwarning-agent: the journal in {state} cannot be used: ")
+    assert hint == "hint: --state DIR puts the journal elsewhere"
+
+
+def test_an_address_in_use_has_no_hint_about_the_journal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        config = tmp_path / "agent.toml"
+        config.write_text(f"[agent]\nlisten = '127.0.0.1:{other.getsockname()[1]}'\n")
+
+        code = main(["run", "--config", str(config), "--state", str(tmp_path)])
+
+    problems = capsys.readouterr().err
+    assert code == 1
+    assert "Address already in use" in problems
+    assert "hint:" not in problems
 
 
 def test_an_invalid_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,8 +16,8 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -60,6 +60,14 @@ class NewerStateError(FairWarningError):
         self.release = release
 
 
+class JournalError(FairWarningError):
+    """The journal cannot be read or written."""
+
+    def __init__(self, folder: Path, problem: OSError) -> None:
+        super().__init__(f"the journal in {folder} cannot be used: {problem.strerror or problem}")
+        self.folder = folder
+
+
 class Journal:
     """The records of one machine; one agent at a time may write them."""
 
@@ -84,18 +92,21 @@ class Journal:
         Raises:
             StateInUseError: another agent holds the lock.
             NewerStateError: a newer agent wrote the records.
+            JournalError: the directory cannot be used.
         """
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
-        self._lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        with _reporting(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+            self._lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         if not _acquire(self._lock):
             os.close(self._lock)
             raise StateInUseError(self._folder)
         try:
             self._records = read_records(self._folder)
-        except NewerStateError:
+            with _reporting(self._folder):
+                self._compact()
+        except FairWarningError:
             os.close(self._lock)
             raise
-        self._compact()
         return self
 
     def __exit__(
@@ -128,10 +139,11 @@ class Journal:
         self._records[record.event.key] = record
 
     def _append(self, key: EventId, record: Json) -> None:
-        if self._lines >= MAX_LINES:
-            self._compact()
-        _write_all(self._file, _line(key, record))
-        os.fsync(self._file)
+        with _reporting(self._folder):
+            if self._lines >= MAX_LINES:
+                self._compact()
+            _write_all(self._file, _line(key, record))
+            os.fsync(self._file)
         self._lines += 1
 
     def _compact(self) -> None:
@@ -158,13 +170,15 @@ def read_records(folder: Path) -> dict[EventId, Record]:
 
     Raises:
         NewerStateError: a newer agent wrote the records.
+        JournalError: the journal cannot be read.
     """
     records: dict[EventId, Record] = {}
     path = folder / "journal.jsonl"
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return records
+    with _reporting(folder):
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return records
     _check_format(path, lines[0])
     for line in lines:
         with suppress(ValueError, KeyError, TypeError):
@@ -178,11 +192,16 @@ def read_records(folder: Path) -> dict[EventId, Record]:
 
 
 def in_use(folder: Path) -> bool:
-    """Whether an agent is using a state directory."""
-    try:
-        lock = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
+    """Whether an agent is using a state directory.
+
+    Raises:
+        JournalError: the directory cannot be read.
+    """
+    with _reporting(folder):
+        try:
+            lock = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
@@ -190,6 +209,14 @@ def in_use(folder: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+@contextmanager
+def _reporting(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise JournalError(folder, problem) from problem
 
 
 def _acquire(lock: int) -> bool:

@@ -8,18 +8,17 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TextIO
 
 from fairwarning import __version__
 from fairwarning.agent import report, telemetry
 from fairwarning.agent.client import MetadataClient, RefusedError, UnavailableError
 from fairwarning.agent.clock import AgentSystemClock
 from fairwarning.agent.discovery import MIN_TIMEOUT, NoEndpointError, search
-from fairwarning.agent.journal import Journal, in_use, read_records
+from fairwarning.agent.journal import Journal, JournalError, in_use, read_records
 from fairwarning.agent.service import AgentService
 from fairwarning.agent.settings import DEFAULT_FILE, AgentSettings, address, addresses, load
 from fairwarning.core.errors import FairWarningError
@@ -39,6 +38,14 @@ Without that file it has no rules: it watches, and approves only short freezes.
 """
 
 
+class _OutputError(Exception):
+    """Standard output cannot be written."""
+
+    def __init__(self, problem: OSError) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
 def main(arguments: Sequence[str] | None = None, program: str = "fairwarning-agent") -> int:
     """Run the command line and return the exit code."""
     options = _parser(program).parse_args(arguments)
@@ -48,10 +55,15 @@ def main(arguments: Sequence[str] | None = None, program: str = "fairwarning-age
     except (NoEndpointError, UnavailableError, RefusedError) as problem:
         _print_error(str(problem), "hint: --endpoint http://ADDRESS:PORT sets the endpoint")
         return 3
-    except FairWarningError as problem:
-        return _print_error(str(problem))
-    except OSError as problem:
+    except JournalError as problem:
         return _print_error(str(problem), "hint: --state DIR puts the journal elsewhere")
+    except _OutputError as refusal:
+        # Python would try to write the rest when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # `check | head` has seen enough: nothing to report.
+        return 1 if isinstance(refusal.problem, BrokenPipeError) else _print_error(str(refusal.problem))
+    except (FairWarningError, OSError) as problem:
+        return _print_error(str(problem))
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -81,16 +93,19 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 
 def _settings(options: argparse.Namespace, environment: Mapping[str, str]) -> AgentSettings:
-    path: Path | None = options.config
-    if path is None and not DEFAULT_FILE.exists():
-        settings = AgentSettings()
-    else:
-        settings = load(path or DEFAULT_FILE, environment)
+    path = _file(options)
+    settings = AgentSettings() if path is None else load(path, environment)
     if options.endpoint is not None:
         settings = replace(settings, endpoints=_addresses(options.endpoint))
     if options.state is not None:
         settings = replace(settings, state=options.state)
     return settings
+
+
+def _file(options: argparse.Namespace) -> Path | None:
+    """Return the settings file; None if there is none and none was asked for."""
+    path: Path | None = options.config
+    return DEFAULT_FILE if path is None and DEFAULT_FILE.exists() else path
 
 
 def _addresses(given: Sequence[str]) -> tuple[str, ...]:
@@ -115,7 +130,15 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
 
 
 def _check(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    settings = _settings(options, environment)
+    settings, path = _settings(options, environment), _file(options)
+    if path is None:
+        _print(f"no settings: {DEFAULT_FILE} does not exist")
+        _print(
+            "the defaults apply: the agent runs no hooks, approves freezes under "
+            f"{settings.policy.freeze_threshold} s, and only watches other events"
+        )
+        return 0
+    _print(f"settings: {path}")
     for line in report.rehearse(settings, settings.machine or "this-machine", AgentSystemClock().now()):
         _print(line)
     return max((_print_error(problem) for problem in report.problems(settings, environment)), default=0)
@@ -151,18 +174,25 @@ def _explain(options: argparse.Namespace, environment: Mapping[str, str]) -> int
     return 0
 
 
-def _print(line: str, file: TextIO | None = None) -> None:
+def _print(line: str) -> None:
     """Print a line; texts of the endpoint must not control the terminal."""
-    print(escape_hidden(line), file=file)
+    try:
+        print(escape_hidden(line), flush=True)
+    except OSError as problem:
+        raise _OutputError(problem) from None
 
 
 def _print_progress(text: str) -> None:
-    _print(f"fairwarning-agent: {text}", sys.stderr)
+    # Nobody would read that stderr cannot be written.
+    with suppress(OSError):
+        print(escape_hidden(f"fairwarning-agent: {text}"), file=sys.stderr)
 
 
 def _print_error(problem: str, *hints: str) -> int:
-    for line in (f"fairwarning-agent: {problem}", *hints):
-        _print(line, sys.stderr)
+    _print_progress(problem)
+    for hint in hints:
+        with suppress(OSError):
+            print(hint, file=sys.stderr)
     return 1
 
 
