@@ -1,5 +1,6 @@
 """The agent's settings: how they are read, and the errors of invalid ones."""
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -173,3 +174,59 @@ def test_the_example_is_true() -> None:
     settings = load(ROOT / "examples" / "agent.toml")
 
     assert len(settings.policy.rules) >= 3
+
+
+DOTS, QUOTED = " . ", r'"a \" b"'
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("x = " + "[" * 50_000, "is not valid TOML: it is nested too deeply", id="nested arrays"),
+        pytest.param("x = " + "{a=" * 50_000, "is not valid TOML: it is nested", id="nested tables"),
+        pytest.param("x = " + "9" * 50_000, "is not valid TOML: .*integer", id="a huge number"),
+        pytest.param(
+            f"{DOTS.join('a' * 50_000)} = 1",
+            "is not valid TOML: a key has more than 32 parts",
+            id="a long key",
+        ),
+        pytest.param(
+            f"[{DOTS.join('a' * 50_000)}]",
+            "is not valid TOML: a key has more than 32 parts",
+            id="a long table",
+        ),
+        pytest.param(
+            f"{DOTS.join([QUOTED] * 50_000)} = 1", "a key has more than 32 parts", id="quoted parts"
+        ),
+        pytest.param(f"x = {QUOTED[:-1] * 100_000}", "is not valid TOML", id="quotes without an end"),
+        pytest.param("a" * 1_000_001, "cannot be read: larger than 1000000 bytes", id="a huge file"),
+        pytest.param("x = '" + "a" * 999_000, "is not valid TOML", id="a text without an end"),
+        pytest.param("\udcff", "is not valid TOML", id="no text"),
+    ],
+)
+def test_a_file_that_cannot_be_parsed_is_refused_at_once(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+
+    with pytest.raises(SettingsError, match=problem) as refusal:
+        load(path)
+
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_text_with_many_dots_is_no_key(tmp_path: Path) -> None:
+    addresses = ", ".join(f'web_{number} = "http://10.0.0.{number}:9169"' for number in range(100))
+
+    assert len(read(tmp_path, f"[agent]\npeers = {{ {addresses} }}").peers) == 100
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "agent.toml")
+
+    with pytest.raises(SettingsError, match="cannot be read: not a regular file"):
+        load(tmp_path / "agent.toml")
+
+
+def test_a_device_is_refused_at_once() -> None:
+    with pytest.raises(SettingsError, match="cannot be read: not a regular file"):
+        load(Path("/dev/zero"))

@@ -7,6 +7,7 @@
                    prepare = [steps], recover = [steps]
 """
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from fairwarning.agent.discovery import base_address
 from fairwarning.agent.hooks import DEFAULT_ENVIRONMENT, Hook, SettingsError, parse
 from fairwarning.agent.hooks.options import Options, text, words
 from fairwarning.agent.plan import AgentPolicy
+from fairwarning.agent.regular_file import read_regular_file
 from fairwarning.agent.rules import Consent, Rule
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import InvalidError
@@ -34,6 +36,14 @@ SLOWEST_POLL = timedelta(seconds=10)
 MAX_ENDPOINTS = 8
 #: Hooks that only report; a rule with no other hooks does not drain the machine.
 REPORTING_HOOKS = frozenset({"log", "notify"})
+
+LARGEST_FILE = 1_000_000
+#: A key of more than 32 parts, where the settings need three: the parser's time grows with their square.
+_LONG_KEY = re.compile(
+    r"""(?<![\w-])
+    (?: (?: [\w-]++ | "(?:[^"\\\n]|\\.){0,200}+" | '[^'\n]{0,200}+' ) [\ \t]*+ \. [\ \t]*+ ){32}""",
+    re.VERBOSE,
+)
 
 _AGENT_KEYS = (
     "endpoint",
@@ -100,10 +110,15 @@ def load(path: Path, environment: Mapping[str, str] = DEFAULT_ENVIRONMENT) -> Ag
         SettingsError: the file cannot be read, or is invalid.
     """
     try:
-        content = tomllib.loads(path.read_text())
+        text = read_regular_file(path, LARGEST_FILE).decode()
+        if _LONG_KEY.search(text):
+            raise ValueError("a key has more than 32 parts")
+        content = tomllib.loads(text)
     except OSError as problem:
         raise SettingsError(str(path), f"cannot be read: {problem.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except RecursionError:
+        raise SettingsError(str(path), "is not valid TOML: it is nested too deeply") from None
+    except ValueError as problem:
         raise SettingsError(str(path), f"is not valid TOML: {problem}") from None
     return parse_settings(content, environment)
 

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -138,6 +139,7 @@ def test_the_secret_may_live_in_a_file(receiver: Receiver, tmp_path: Path) -> No
     [
         pytest.param(lambda place: None, id="no file"),
         pytest.param(lambda place: place.write_text("whsec_!"), id="no secret in it"),
+        pytest.param(os.mkfifo, id="a pipe"),
     ],
 )
 def test_without_its_secret_nothing_is_sent(

@@ -27,11 +27,13 @@ from fairwarning.agent.hooks.hook import (
     time_left,
 )
 from fairwarning.agent.hooks.options import Options, SettingsError
+from fairwarning.agent.regular_file import read_regular_file
 
 SECRET_PREFIX: Final = "whsec_"
 DEFAULT_LIMIT: Final = timedelta(seconds=30)
 #: How many bytes of an answer go into the message of the outcome.
 MAX_ANSWER: Final = 500
+LARGEST_SECRET: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,9 @@ class Http:
             "webhook-id": message_id,
             "webhook-timestamp": str(timestamp),
         }
-        secret = Path(self.secret_file).read_text().strip() if self.secret_file else self.secret
+        secret = self.secret
+        if self.secret_file:
+            secret = read_regular_file(Path(self.secret_file), LARGEST_SECRET).decode().strip()
         if secret is None:
             return headers
         key = _key(secret)
