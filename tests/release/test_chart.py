@@ -36,6 +36,11 @@ pytestmark = pytest.mark.slow
 GUIDE = Page("docs/guides/kubernetes.md")
 IMAGE = "image: {repository: registry.example.com/fairwarning}\n"
 
+#: What a cluster of Kubernetes 1.30 or later tells helm.
+WITH_POLICIES = ("--api-versions", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy")
+POLICY = dict.fromkeys(("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"))
+#: Where the API server writes the node of the pod that a token is bound to.
+NODE_CLAIM = "authentication.kubernetes.io/node-name"
 KINDS = {"ConfigMap", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"}
 
 #: Values that a user might write, by the sentence that they prove.
@@ -193,6 +198,94 @@ def test_the_role_allows_what_the_hook_asks_and_nothing_else(
     assert returned.ok, returned.message
     assert {(asked.verb, asked.resource) for asked in cluster.asked} == allowed
     assert [(rule["apiGroups"], len(words(rule["resources"]))) for rule in rules] == [([""], 1)] * 3
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param("[{kubernetes: {drain: true}}]", {"nodes", "pods", "pods/eviction"}, id="a drain"),
+        pytest.param("[{kubernetes: {cordon: true}}]", {"nodes"}, id="a cordon"),
+        pytest.param(
+            "[{kubernetes: {drain: true}}, {kubernetes: {uncordon: true}}]",
+            {"nodes", "pods", "pods/eviction"},
+            id="a drain and an uncordon",
+        ),
+        pytest.param("[{log: drain}]", None, id="no kubernetes hook"),
+        pytest.param("[]", None, id="no hook"),
+    ],
+)
+def test_the_role_has_no_more_than_the_hooks_need(
+    tmp_path: Path, steps: str, expected: set[str] | None
+) -> None:
+    values = IMAGE + f"settings: {{rule: [{{types: [Freeze]}}, {{name: drain, prepare: {steps}}}]}}\n"
+
+    objects = manifests(render(tmp_path, values, *WITH_POLICIES))
+
+    assert {"ClusterRole", "ClusterRoleBinding", *POLICY} & set(objects) == (
+        {"ClusterRole", "ClusterRoleBinding", *POLICY} if expected else set()
+    )
+    if expected:
+        rules = items(objects["ClusterRole"], "rules")
+        assert {name for rule in rules for name in words(rule["resources"])} == expected
+
+
+def test_a_policy_limits_each_write_of_the_role_to_agents_with_a_node(tmp_path: Path) -> None:
+    objects = manifests(render(tmp_path, VALUES["the default"], *WITH_POLICIES))
+    policy, binding = (objects[kind] for kind in POLICY)
+    operations = {"patch": "UPDATE", "create": "CREATE"}
+
+    written = [
+        (operations[verb], words(rule["resources"]))
+        for rule in items(objects["ClusterRole"], "rules")
+        for verb in words(rule["verbs"])
+        if verb not in ("get", "list")
+    ]
+    limited = [
+        (words(rule["operations"])[0], words(rule["resources"]))
+        for rule in items(policy, "spec", "matchConstraints", "resourceRules")
+    ]
+    (account,) = items(objects["ClusterRoleBinding"], "subjects")
+    (condition,) = items(policy, "spec", "matchConditions")
+    with_node, own_node = (str(rule["expression"]) for rule in items(policy, "spec", "validations"))
+
+    assert limited == written
+    assert member(pod_of(objects), "serviceAccountName") == account["name"]
+    assert condition["expression"] == (
+        f"request.userInfo.username == 'system:serviceaccount:{account['namespace']}:{account['name']}'"
+    )
+    assert with_node == f"has(request.userInfo.extra) && '{NODE_CLAIM}' in request.userInfo.extra"
+    assert own_node == (
+        "request.resource.resource != 'nodes' || "
+        f"object.metadata.name == request.userInfo.extra['{NODE_CLAIM}'][0]"
+    )
+    assert member(policy, "spec", "failurePolicy") == "Fail"
+    assert binding["spec"] == {
+        "policyName": member(policy, "metadata", "name"),
+        "validationActions": ["Deny"],
+    }
+
+
+@pytest.mark.parametrize(
+    "values",
+    ["rbac: {ownNodeOnly: false}", "rbac: {create: false}"],
+    ids=["not wanted", "a role of the user"],
+)
+def test_the_policy_can_be_left_out(tmp_path: Path, values: str) -> None:
+    assert not POLICY.keys() & manifests(render(tmp_path, IMAGE + values, *WITH_POLICIES)).keys()
+
+
+def test_a_cluster_without_policies_gets_none(tmp_path: Path) -> None:
+    assert set(manifests(render(tmp_path, IMAGE))) == KINDS
+
+
+def test_kubernetes_accepts_every_field_of_the_policy(tmp_path: Path) -> None:
+    file = tmp_path / "rendered.yaml"
+    file.write_text(render(tmp_path, IMAGE, *WITH_POLICIES))
+
+    done = validate(file)
+
+    assert "ValidatingAdmissionPolicyBinding" in file.read_text()
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_agent_asks_as_the_node_and_keeps_its_journal_there(tmp_path: Path) -> None:

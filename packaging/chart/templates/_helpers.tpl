@@ -39,3 +39,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $file := dict "agent" $agent "rule" (.Values.settings.rule | default list) | toToml -}}
 {{ regexReplaceAll "(?m)^(\\s*\\w+ = \\d+)\\.0$" $file "${1}" | trim }}
 {{- end }}
+
+{{- /* What the hooks need of the cluster: drain, cordon, or nothing. */ -}}
+{{- define "agent.needs" -}}
+{{- $needs := "" -}}
+{{- range $rule := .Values.settings.rule -}}
+{{- range $step := concat ($rule.prepare | default list) ($rule.recover | default list) -}}
+{{- if hasKey $step "kubernetes" -}}
+{{- $needs = ternary "drain" ($needs | default "cordon") (hasKey $step.kubernetes "drain") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{ $needs }}
+{{- end }}
