@@ -3,16 +3,19 @@
 import asyncio
 import socket
 import struct
+import subprocess
+import sys
 from asyncio import StreamReader, StreamWriter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TypeVar
 
 import pytest
 
 from fairwarning.sandbox import proxy as proxy_module
-from fairwarning.sandbox.proxy import MOST_HEAD_BYTES, ConnectProxy
+from fairwarning.sandbox.proxy import IDLE_LIMIT, MOST_CONNECTIONS, MOST_HEAD_BYTES, ConnectProxy
 from tests.cli.server import free_port
+from tests.virtual_time import LeapingLoop
 
 T = TypeVar("T")
 
@@ -37,17 +40,31 @@ async def serving(proxy: ConnectProxy) -> AsyncIterator[tuple[str, int]]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        proxy.stop()
 
 
-def with_echo(client: Callable[[tuple[str, int]], Awaitable[T]]) -> T:
+def leaping(coroutine: Coroutine[object, object, T]) -> T:
+    """Run a coroutine in a loop that skips its sleeps, and end the tasks that it leaves."""
+    with asyncio.Runner(loop_factory=LeapingLoop) as runner:
+        return runner.run(coroutine)
+
+
+def with_echo(
+    client: Callable[[tuple[str, int]], Awaitable[T]],
+    answer: Callable[[StreamReader, StreamWriter], Awaitable[None]] = echo,
+    run: Callable[[Coroutine[object, object, T]], T] = asyncio.run,
+) -> T:
     """Run a client of a proxy in front of a server that sends back what it gets."""
 
-    async def run() -> T:
-        server = await asyncio.start_server(echo, "127.0.0.1", 0)
-        async with server, serving(ConnectProxy(server.sockets[0].getsockname(), NAMES)) as address:
-            return await client(address)
+    async def served() -> T:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        async with serving(ConnectProxy(server.sockets[0].getsockname(), NAMES)) as address:
+            try:
+                return await client(address)
+            finally:
+                server.close()
 
-    return asyncio.run(run())
+    return run(served())
 
 
 async def ask(address: tuple[str, int], request: bytes) -> bytes:
@@ -133,16 +150,36 @@ def test_a_request_that_does_not_come_ends(monkeypatch: pytest.MonkeyPatch) -> N
     assert answer.startswith(b"HTTP/1.1 408 ")
 
 
-def test_one_connection_too_many_is_refused_until_another_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynccontextmanager
+async def tunnel(address: tuple[str, int]) -> AsyncIterator[tuple[StreamReader, StreamWriter]]:
+    """Connect through the proxy, during the block."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(CONNECT)
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def echoes(connection: tuple[StreamReader, StreamWriter]) -> bool:
+    """Whether a byte comes back."""
+    reader, writer = connection
+    writer.write(b"x")
+    return await reader.read(1) == b"x"
+
+
+def test_connections_without_a_request_are_refused_while_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(proxy_module, "MOST_CONNECTIONS", 1)
 
     async def client(address: tuple[str, int]) -> tuple[bytes, bytes]:
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(CONNECT)
-        await reader.readuntil(b"\r\n\r\n")
+        _, writer = await asyncio.open_connection(*address)
+        writer.write(b"CONNECT")
         refused = await ask(address, b"")
-        writer.write_eof()
-        await reader.read()
         writer.close()
         await writer.wait_closed()
         return refused, await ask(address, b"GET / HTTP/1.1\r\n\r\n")
@@ -151,6 +188,106 @@ def test_one_connection_too_many_is_refused_until_another_ends(monkeypatch: pyte
 
     assert refused.startswith(b"HTTP/1.1 503 ")
     assert later.startswith(b"HTTP/1.1 405 ")
+
+
+def test_a_tunnel_without_a_byte_for_five_minutes_is_closed() -> None:
+    async def client(address: tuple[str, int]) -> tuple[list[bool], float]:
+        async with tunnel(address) as connection:
+            echoed = []
+            for _ in range(3):
+                await asyncio.sleep(299)
+                echoed.append(await echoes(connection))
+            begun = asyncio.get_running_loop().time()
+            with suppress(ConnectionError):
+                await connection[0].read()
+            return echoed, asyncio.get_running_loop().time() - begun
+
+    echoed, idle = with_echo(client, run=leaping)
+
+    assert echoed == [True, True, True]
+    assert idle == pytest.approx(IDLE_LIMIT)
+
+
+def test_a_full_proxy_closes_the_tunnel_that_was_idle_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_module, "MOST_CONNECTIONS", 2)
+
+    async def client(address: tuple[str, int]) -> tuple[bool, bytes, bool]:
+        async with tunnel(address) as busy, tunnel(address) as idle:
+            await asyncio.sleep(1)
+            await echoes(busy)
+            async with tunnel(address) as third:
+                end = b""
+                with suppress(ConnectionError):
+                    end = await idle[0].read()
+                return await echoes(third), end, await echoes(busy)
+
+    assert with_echo(client, run=leaping) == (True, b"", True)
+
+
+def test_silent_tunnels_do_not_lock_the_proxy() -> None:
+    async def client(address: tuple[str, int]) -> bool:
+        async with AsyncExitStack() as stack:
+            for _ in range(MOST_CONNECTIONS + 20):
+                await stack.enter_async_context(tunnel(address))
+            return await echoes(await stack.enter_async_context(tunnel(address)))
+
+    assert with_echo(client)
+
+
+def test_a_server_that_reads_nothing_does_not_keep_a_tunnel() -> None:
+    over = asyncio.Event()
+
+    async def never(reader: StreamReader, writer: StreamWriter) -> None:
+        await over.wait()
+        writer.close()
+
+    async def client(address: tuple[str, int]) -> float:
+        async with tunnel(address) as (_, writer):
+            writer.write(b"x" * 50_000_000)
+            begun = asyncio.get_running_loop().time()
+            with pytest.raises(ConnectionError):
+                await writer.drain()
+            idle = asyncio.get_running_loop().time() - begun
+            over.set()
+            await asyncio.sleep(1)
+            return idle
+
+    assert with_echo(client, never, run=leaping) == pytest.approx(IDLE_LIMIT)
+
+
+ENDS = """
+import socket
+from fairwarning.sandbox.proxy import ConnectProxy
+
+with socket.create_server(("127.0.0.1", 0)) as server:
+    proxy = ConnectProxy(server.getsockname(), ("management.azure.com",))
+    proxy.start()
+    host, _, port = proxy.url.removeprefix("http://").partition(":")
+    clients = [socket.create_connection((host, int(port))) for _ in range(10)]
+    for client in clients:
+        client.sendall(b"CONNECT management.azure.com:443 HTTP/1.1\\r\\n\\r\\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 200 ")
+    for client in clients:
+        client.sendall(b"x")
+        client.close()
+    proxy.stop()
+"""
+
+
+def test_a_proxy_with_connections_ends_in_silence() -> None:
+    ended = subprocess.run([sys.executable, "-X", "dev", "-c", ENDS], capture_output=True, timeout=30)
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_a_proxy_that_never_served_can_be_stopped() -> None:
+    proxy = ConnectProxy(("127.0.0.1", 1), NAMES)
+    port = int(proxy.url.rpartition(":")[2])
+
+    proxy.stop()
+
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
 
 
 def test_a_client_that_is_lost_disturbs_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -158,6 +158,8 @@ def _run_with_names(command: tuple[str, ...], machine: _Machine | None) -> int:
         return _run(command, Proxied(proxy, mode), variables)
     except ModeForbiddenError as reason:
         raise FailureError(str(reason), "run the program without --vm") from reason
+    finally:
+        proxy.stop()
 
 
 def _run(command: tuple[str, ...], mode: "SandboxMode", environment: Mapping[str, str] | None = None) -> int:
