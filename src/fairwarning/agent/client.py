@@ -1,26 +1,32 @@
-"""The client of the metadata endpoint.
+"""HTTP from the agent: the client of the metadata endpoint, and one deadline for a whole exchange.
 
 The client retries while the service is being updated (C-02) and stays below the request limit (R-10). Several
 endpoints are nodes of one service: a request goes to the node that answered last, and from a node that does
 not answer, or answers 5xx, to the next (C-19). Proxies are never used (D-05): ``http.client`` ignores them.
 """
 
+import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from io import BufferedReader, RawIOBase
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from fairwarning import __version__
-from fairwarning.agent.clock import AgentClock
-from fairwarning.agent.connection import TimedConnection
+from fairwarning.agent.clock import AgentClock, AgentSystemClock
 from fairwarning.core.document.parse import DocumentError, ObservedDocument, parse_document, parse_instant
 from fairwarning.core.document.render import EVENTS_PATH, TRANSIENT, render_start_request
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 USER_AGENT = f"fairwarning-agent/{__version__}"
 NAME_PATH = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
@@ -47,7 +53,11 @@ SAME_TIME = timedelta(seconds=3)
 #: The clock of an emulator may be years ahead, but never beyond the last of them.
 FIRST_YEAR, LAST_YEAR = 1970, 8000
 LARGEST_ANSWER = 4 * 1024 * 1024
+HTTPS_PORT = 443
+TOO_LONG = "the answer took too long"
 OFFERS_WAIT = "IMDS/fairwarning"
+
+TimeLeft = Callable[[], float]
 
 
 class UnavailableError(FairWarningError):
@@ -73,6 +83,111 @@ class MetadataReply:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class TimedConnection(HTTPConnection):
+    """A connection for one exchange, which ends ``limit`` after it was made; a context that closes it.
+
+    A socket's own timeout restarts with every byte, so a server that sends one byte every few seconds could
+    hold a client for hours. Here every step gets only the time that is left: connecting, the TLS handshake,
+    each write and each read. No thread watches the time, so an agent that cannot start threads still polls.
+    Resolving a name is not limited: the resolver has time limits of its own.
+
+    Raises:
+        TimeoutError: the exchange took too long.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int | None,
+        limit: timedelta,
+        *,
+        connect_limit: timedelta | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        if tls is not None:
+            self.default_port = HTTPS_PORT
+        super().__init__(host, port)
+        self._clock = AgentSystemClock()
+        self._end = self._clock.elapsed() + limit
+        self._connect_limit = limit if connect_limit is None else connect_limit
+        self._tls = tls
+
+    def connect(self) -> None:
+        """Connect, and do the handshake of TLS."""
+        limit = min(self._time_left(), self._connect_limit.total_seconds())
+        connection = socket.create_connection((self.host, self.port), limit)
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._tls is not None:
+                connection.settimeout(self._time_left())
+                connection = self._tls.wrap_socket(connection, server_hostname=self.host)
+        except BaseException:
+            connection.close()
+            raise
+        self.sock = _TimedSocket(connection, self._time_left)
+
+    def __enter__(self) -> "TimedConnection":
+        return self
+
+    def __exit__(self, _: object, problem: BaseException | None, *__: object) -> None:
+        self.close()
+        if isinstance(problem, TimeoutError):
+            raise TimeoutError(TOO_LONG) from None
+
+    def _time_left(self) -> float:
+        left = (self._end - self._clock.elapsed()).total_seconds()
+        if left <= 0:
+            raise TimeoutError(TOO_LONG)
+        return left
+
+
+class _TimedSocket:
+    """The part of a socket that ``http.client`` uses."""
+
+    def __init__(self, connection: socket.socket, time_left: TimeLeft) -> None:
+        self._connection = connection
+        self._time_left = time_left
+
+    def sendall(self, data: bytes) -> None:
+        """Send everything."""
+        unsent = memoryview(data)
+        while unsent:
+            self._connection.settimeout(self._time_left())
+            unsent = unsent[self._connection.send(unsent) :]
+
+    def makefile(self, mode: str) -> BufferedReader:
+        """Return what the server sends as a file; ``mode`` is always ``rb``."""
+        return BufferedReader(_TimedReader(self._connection, self._time_left))
+
+    def close(self) -> None:
+        """Close the connection, unless a file still reads from it."""
+        self._connection.close()
+
+
+class _TimedReader(RawIOBase):
+    """The reading side of a connection."""
+
+    def __init__(self, connection: socket.socket, time_left: TimeLeft) -> None:
+        # A socket stays open until the files that were made of it are closed.
+        self._file = connection.makefile("rb", buffering=0)
+        self._connection = connection
+        self._time_left = time_left
+
+    def readable(self) -> bool:
+        """Whether the file can be read: always."""
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int | None:
+        """Read what has come, or wait for it."""
+        self._connection.settimeout(self._time_left())
+        return self._file.readinto(buffer)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,18 +386,20 @@ class MetadataClient:
             try:
                 reply = self._exchange(base, request, limit + held)
                 if reply.status >= 500 and count > 1:
-                    problem = f"{base.netloc} answers {_describe(reply)}"
-                    raise UnavailableError(problem, requested_pause(reply))
+                    text = f"{base.netloc} answers {_describe(reply)}"
+                    raise UnavailableError(text, requested_pause(reply))
             except UnavailableError as problem:
                 problems.append(problem)
                 request, held = elsewhere or request, timedelta(0)
             else:
-                self._move(index, problems)
+                if problems:
+                    self._move(index, problems)
                 return reply
         raise problems[0] if count == 1 else _summary(problems)
 
     def _move(self, index: int, problems: Sequence[UnavailableError]) -> None:
         if index == self._current:
+            # Another thread has moved there.
             return
         # The other node may be behind, as after an outage: its time counts from now on (C-14).
         self._current, self._etag, self._smaller_since = index, "", None

@@ -16,8 +16,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from fairwarning.agent import dhcp, leases
+from fairwarning.agent.client import TimedConnection
 from fairwarning.agent.clock import AgentClock
-from fairwarning.agent.connection import TimedConnection
 from fairwarning.core.document.parse import DocumentError, parse_document
 from fairwarning.core.document.render import EVENTS_PATH
 from fairwarning.core.document.versions import NEWEST

@@ -15,8 +15,7 @@ from http.client import HTTPException
 from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from fairwarning.agent.client import RefusedError, UnavailableError
-from fairwarning.agent.connection import TimedConnection
+from fairwarning.agent.client import RefusedError, TimedConnection, UnavailableError
 from fairwarning.agent.coordination import comparable
 from fairwarning.agent.hooks import UNREPORTED, Hook, HookContext, HookOutcome, program
 from fairwarning.agent.journal import Journal

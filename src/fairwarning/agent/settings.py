@@ -19,9 +19,8 @@ from fairwarning import __version__
 from fairwarning.agent.coordination import CoordinationMode, comparable
 from fairwarning.agent.discovery import base_address
 from fairwarning.agent.hooks import DEFAULT_ENVIRONMENT, Hook, SettingsError, parse
-from fairwarning.agent.hooks.options import Options, text, words
+from fairwarning.agent.hooks.options import Options, read_regular_file, text, words
 from fairwarning.agent.plan import AgentPolicy
-from fairwarning.agent.regular_file import read_regular_file
 from fairwarning.agent.rules import Consent, Rule
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import InvalidError

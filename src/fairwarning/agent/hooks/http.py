@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from fairwarning.agent.connection import TimedConnection
+from fairwarning.agent.client import TimedConnection
 from fairwarning.agent.hooks.hook import (
     HookContext,
     HookOutcome,
@@ -26,8 +26,7 @@ from fairwarning.agent.hooks.hook import (
     event_payload,
     time_left,
 )
-from fairwarning.agent.hooks.options import Options, SettingsError
-from fairwarning.agent.regular_file import read_regular_file
+from fairwarning.agent.hooks.options import Options, SettingsError, read_regular_file
 
 SECRET_PREFIX: Final = "whsec_"
 DEFAULT_LIMIT: Final = timedelta(seconds=30)

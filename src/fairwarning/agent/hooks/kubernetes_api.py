@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote, urlencode
 
-from fairwarning.agent.connection import TimedConnection
+from fairwarning.agent.client import TimedConnection
 from fairwarning.agent.hooks.hook import HookContext, Now, time_left
 from fairwarning.agent.hooks.options import SettingsError
 from fairwarning.core.document.render import Json

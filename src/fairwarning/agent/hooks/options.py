@@ -1,7 +1,11 @@
-"""Reads the options of a step; every error names its field."""
+"""Reads the options of a step, and the files that they name; every error names its field."""
 
+import errno
+import os
+import stat
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 
 from fairwarning import __version__
 from fairwarning.core.errors import FairWarningError, InvalidError
@@ -86,3 +90,19 @@ def words(field: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not value:
         raise SettingsError(field, "must be a non-empty list of strings")
     return tuple(text(f"{field}[{number}]", word) for number, word in enumerate(value))
+
+
+def read_regular_file(path: Path, limit: int) -> bytes:
+    """Return the content of a file; a pipe or a device must not block the agent.
+
+    Raises:
+        OSError: the file cannot be read, is not a regular file, or has more than ``limit`` bytes.
+    """
+    # Without O_NONBLOCK, opening a pipe waits for a writer.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit} bytes")
+    return content
