@@ -29,7 +29,10 @@ def test_a_thread_that_breaks_ends_the_agent_instead_of_leaving_it_blind(tmp_pat
             service.run()
 
 
-def test_the_service_manager_is_notified_from_start_to_stop(tmp_path: Path) -> None:
+def test_the_service_manager_is_notified_from_start_to_stop(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "fairwarning.agent")
     received: list[bytes] = []
     with endpoint() as script, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"{tmp_path}/notify")
@@ -53,6 +56,7 @@ def test_the_service_manager_is_notified_from_start_to_stop(tmp_path: Path) -> N
     assert received[0] == b"READY=1\nSTATUS=looking for the endpoint"
     assert b"WATCHDOG=1\nSTATUS=web_0 is at work; events: 0" in received
     assert received[-1] == b"STOPPING=1"
+    assert caplog.messages[-1] == "stopped"
 
 
 def test_a_log_line_is_one_object_with_a_name_and_fields() -> None:

@@ -102,6 +102,7 @@ class AgentService:
             self._start_thread(self._poll_endpoint, "poll")
             self._turn_until_stopped()
             self._ended.set()
+            LOG.info("stopped")
             self._manager.stopping()
 
     def _turn_until_stopped(self) -> None:
