@@ -76,6 +76,12 @@ def test_the_pages_are_served_on_a_socket() -> None:
     assert (reply.status, report) == (200, {"machine": "web_0", "ready": ["E1"], "drained": True})
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+def test_all_addresses_of_ipv6_include_those_of_ipv4() -> None:
+    with listening(("::", 0), Shown()) as port:
+        assert status_of(port) == 200
+
+
 def status_of(port: int, path: str = "/healthz") -> int:
     connection = HTTPConnection("127.0.0.1", port, timeout=5)
     connection.request("GET", path)

@@ -10,7 +10,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
@@ -108,8 +108,13 @@ def listening(
     address: tuple[str, int], agent: AgentStatus, *, limit: timedelta = REQUEST_LIMIT
 ) -> Iterator[int]:
     """Serve the pages at an address for the duration of the block; yields the port."""
-    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    with socket.create_server(address, family=family, backlog=BACKLOG) as listener:
+    ipv6 = ":" in address[0]
+    with socket.create_server(
+        address,
+        family=socket.AF_INET6 if ipv6 else socket.AF_INET,
+        backlog=BACKLOG,
+        dualstack_ipv6=ipv6 and socket.has_dualstack_ipv6(),
+    ) as listener:
         server = _Server(listener, agent, limit)
         thread = threading.Thread(target=server.run, name="http", daemon=True)
         thread.start()
@@ -182,14 +187,20 @@ class _Server:
         return [key.fd for key, _ in self._selector.select(left)]
 
     def _accept(self) -> None:
-        # The client may have gone, or no descriptor may be free.
-        with suppress(OSError):
+        try:
             connection, _ = self._listener.accept()
-            connection.setblocking(False)
-            if len(self._exchanges) >= MAX_CONNECTIONS:
-                self._close(next(iter(self._exchanges)))
-            self._exchanges[connection.fileno()] = _Exchange(connection, self._clock.elapsed() + self._limit)
-            self._selector.register(connection, EVENT_READ)
+        except OSError:
+            # The client has gone, or no descriptor is free: the oldest connection has one.
+            self._close_oldest(0)
+            return
+        self._close_oldest(MAX_CONNECTIONS - 1)
+        connection.setblocking(False)
+        self._exchanges[connection.fileno()] = _Exchange(connection, self._clock.elapsed() + self._limit)
+        self._selector.register(connection, EVENT_READ)
+
+    def _close_oldest(self, allowed: int) -> None:
+        if len(self._exchanges) > allowed:
+            self._close(next(iter(self._exchanges)))
 
     def _go_on(self, descriptor: int) -> None:
         exchange = self._exchanges[descriptor]
