@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.server import Server, call, up
-from tests.pages import ROOT, Page
+from tests.pages import Page
 
 GUIDE = Page("docs/guides/use-your-own-tools.md")
 
@@ -35,10 +35,6 @@ def test_the_commands_of_the_guide_work_as_they_stand(tmp_path: Path) -> None:
         kinds = [row["kind"] for row in server.history()]
 
     assert kinds == ["scheduled", "approved", "started", "failed", "finished"]
-
-
-def test_the_readme_leads_to_the_guide() -> None:
-    assert "(docs/guides/use-your-own-tools.md)" in (ROOT / "README.md").read_text()
 
 
 def test_a_report_prints_the_event_as_it_is_afterwards(external: Server) -> None:

@@ -10,7 +10,6 @@ import pytest
 from tests.cli.server import up
 from tests.pages import Page
 
-ROOT = Path(__file__).parents[2]
 PAGE = Page("docs/guides/long-poll.md")
 PRINTED = "http://127.0.0.1:8101"
 
@@ -18,10 +17,6 @@ PRINTED = "http://127.0.0.1:8101"
 def curl(command: str) -> str:
     words = ["curl", "--noproxy", "*", *shlex.split(command)[1:]]
     return subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout
-
-
-def test_the_readme_leads_to_the_page() -> None:
-    assert "(docs/guides/long-poll.md)" in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.needs("curl")

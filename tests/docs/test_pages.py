@@ -16,6 +16,21 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 #: A command line that begins at a prompt or in a code span.
 COMMAND = re.compile(r"(?:^\$ |`)(?:\.venv/bin/)?fairwarning ([a-z][a-z-]*)", re.MULTILINE)
 
+#: Pages for people who use fairwarning; the others are for people who work on it.
+USERS = [
+    page
+    for page in PAGES
+    if page.name
+    in {"README.md", "index.md", "installation.md", "troubleshooting.md", "tutorial.md", "upgrading.md"}
+    or page.parent.name in {"guides", "tools", "reference"}
+]
+
+#: What users call the script of the checkout for; everything else is a command of fairwarning.
+SETUP = {"./dev up", "./dev test"}
+
+#: The pages that lead to all others.
+INDEXES = [ROOT / "docs" / "index.md", ROOT / "docs" / "guides" / "README.md"]
+
 
 def anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
@@ -43,6 +58,23 @@ def test_commands_exist(page: Path) -> None:
     commands = set(COMMAND.findall(page.read_text()))
 
     assert sorted(commands - set(MODULES)) == []
+
+
+@pytest.mark.parametrize("page", USERS, ids=names)
+def test_users_need_the_script_of_the_checkout_for_the_setup_alone(page: Path) -> None:
+    # Nothing is published yet, so the page about installation builds what people install.
+    building = {"./dev release"} if page.name == "installation.md" else set()
+
+    assert set(re.findall(r"\./dev [a-z-]+", page.read_text())) - building <= SETUP
+
+
+def test_the_indexes_lead_to_every_page() -> None:
+    linked = {
+        (index.parent / file).resolve() for index in INDEXES for file, _ in LINK.findall(index.read_text())
+    }
+    led_to = {*linked, *INDEXES, ROOT / "README.md"}
+
+    assert [names(page) for page in PAGES if not led_to & {page, page.parent}] == []
 
 
 def test_the_design_draws_every_package() -> None:

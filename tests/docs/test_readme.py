@@ -6,8 +6,8 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import sysconfig
+import venv
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,21 +17,26 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.guides import shell
 from tests.needs import lack
 from tests.pages import Command, Page
+from tests.plugin import projects
 
 ROOT = Path(__file__).parents[2]
+README, TRIGGER, TUTORIAL = (
+    Page(path) for path in ("README.md", "docs/guides/trigger-events.md", "docs/tutorial.md")
+)
 PORTS = (8080, 8101, 8443)
 PATIENCE = 60.0
 HISTORY = "http://127.0.0.1:8080/fleet/v1/history"
 
-#: Commands that run until they are stopped.
+#: Commands that run until they are stopped, in a terminal of their own.
 ENDLESS = ("./dev up", "python3 examples/safe_handler.py")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A command of the README, and the output that the README shows for it."""
+    """A command of a page, and the output that the page shows for it."""
 
     command: Command
     output: str
@@ -51,42 +56,27 @@ class Step:
             yield self.text
 
     def printed(self, text: str) -> bool:
-        """Whether the README shows ``text``; three dots stand for anything."""
-        return re.match(".*".join(map(re.escape, self.output.strip().split("…"))), text) is not None
+        """Whether the page shows ``text``; three dots stand for anything."""
+        return re.search(".*".join(map(re.escape, self.output.strip().split("…"))), text) is not None
 
 
-def steps() -> list[Step]:
-    page = Page("README.md")
-    outputs = re.findall(r"^\$ .*\n((?:(?!\$ ).*\n)*)", "".join(page.code("console")), re.MULTILINE)
-    return [Step(command, output) for command, output in zip(page.commands(), outputs, strict=True)]
+def steps(page: Page, *patterns: str) -> list[Step]:
+    blocks = "".join(block.text for block in page.blocks if block.language == "console" and not block.not_run)
+    outputs = re.findall(r"^\$ .*\n((?:(?!\$ ).*\n)*)", blocks, re.MULTILINE)
+    wanted = page.commands(*patterns)
+    return [
+        Step(command, output)
+        for command, output in zip(page.commands(), outputs, strict=True)
+        if command in wanted
+    ]
 
 
 def environment() -> dict[str, str]:
-    """Return the environment without settings of other servers, with the tested package first."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("FAIRWARNING")}
-    path = os.pathsep.join((sysconfig.get_path("scripts"), kept["PATH"]))
-    return {**kept, "PATH": path, "PYTHONUNBUFFERED": "1"}
-
-
-def literally(command: str) -> str:
-    """Return the command as written; where ``./dev`` has installed nothing, run the package directly."""
-    if (ROOT / ".venv/.stamp-test").exists():
-        return command
-    return command.replace("./dev", f"{sys.executable} -m fairwarning", 1)
-
-
-def run(command: str) -> str:
-    done = subprocess.run(
-        literally(command),
-        shell=True,
-        cwd=ROOT,
-        env=environment(),
-        text=True,
-        capture_output=True,
-        timeout=90,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-    return done.stdout
+    """Return the environment of a new terminal: without settings of other servers and without ``.venv``."""
+    ours = ("FAIRWARNING", "PYTHON", "VIRTUAL_ENV")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    folders = [one for one in kept["PATH"].split(os.pathsep) if one != sysconfig.get_path("scripts")]
+    return {**kept, "PATH": os.pathsep.join(folders), "PYTHONUNBUFFERED": "1"}
 
 
 class Running:
@@ -96,7 +86,7 @@ class Running:
         self.log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                literally(command).split(),
+                command.split(),
                 cwd=ROOT,
                 env=environment(),
                 stdout=output,
@@ -157,9 +147,12 @@ def wait_for_history(kind: str, machine: str) -> None:
 @pytest.mark.slow
 @pytest.mark.needs("curl")
 @pytest.mark.timeout(400)
-@pytest.mark.runs("README.md")
+@pytest.mark.runs("README.md", "^(?!pip |pytest )")
 @pytest.mark.runs("docs/index.md")
+@pytest.mark.runs("docs/guides/trigger-events.md")
 def test_the_readme_is_true_from_its_first_command_to_its_last(tmp_path: Path) -> None:
+    if not (ROOT / ".venv/.stamp-test").exists():
+        lack("needs the .venv that ./dev makes")
     for _ in range(int(PATIENCE * 20)):  # another run of the tests may end soon
         if not (taken := [port for port in PORTS if not free(port)]):
             break
@@ -167,29 +160,53 @@ def test_the_readme_is_true_from_its_first_command_to_its_last(tmp_path: Path) -
     else:
         lack(f"something listens on {taken}; the README's session needs its default ports")
 
-    with running_commands() as running:
-        for number, step in enumerate(steps()):
+    with running_commands() as running, shell(environment(), ROOT) as second_terminal:
+        for number, step in enumerate([*steps(README, "^(?!pip |pytest )"), *steps(TRIGGER)]):
             with step.running() as command:
                 if command.startswith(ENDLESS):
                     running[command] = Running(command, tmp_path / f"{number}.log")
                 else:
-                    assert step.printed(run(command))
+                    assert step.printed(second_terminal.type(command))
             if command == "./dev up":
                 running[command].wait_for("Ctrl-C")
             if '"EventType":"Reboot"' in step.output:
-                run(running["./dev up"].wait_for(r"^curl .*StartRequests.*$"))
+                second_terminal.type(running["./dev up"].wait_for(r"^curl .*StartRequests.*$"))
                 wait_for_history("finished", "web_0")
-            if command == "./dev cause restart web_1":
+            if command == "fairwarning cause restart web_1":
                 wait_for_history("approved", "web_1")
         assert running["./dev up"].stop() == 0
 
 
 def test_the_readme_shows_the_output_of_its_polls() -> None:
-    polls = [step for step in steps() if "/metadata/scheduledevents" in step.text]
+    polls = [step for step in steps(README) if "/metadata/scheduledevents" in step.text]
 
     assert [bool(step.output) for step in polls] == [True, True]
 
 
-def test_the_readme_has_commands_to_run() -> None:
-    assert len(steps()) >= 10
-    assert {"./dev demo", "./dev up"} <= {step.text for step in steps()}
+def test_the_two_commands_of_the_setup_come_first() -> None:
+    first, second, *_ = (command.text for block in README.blocks for command in block.commands())
+
+    assert (first, second) == ("./dev up", "./dev test")
+
+
+def test_the_test_of_the_readme_passes_with_the_handler_of_the_tutorial(tmp_path: Path) -> None:
+    projects.write(tmp_path, README.files() | {"handler.py": TUTORIAL.files()["handler.py"]})
+
+    done = projects.run(tmp_path, "-q", "test_restart.py")
+
+    assert "1 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.runs("README.md", "^pip ", "^pytest ")
+def test_the_fixture_is_installed_as_the_readme_says(tmp_path: Path) -> None:
+    projects.write(tmp_path, README.files() | {"handler.py": TUTORIAL.files()["handler.py"]})
+    venv.create(tmp_path / "home", with_pip=True)
+    variables = {**environment(), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
+
+    with shell(variables, tmp_path) as terminal:
+        terminal.type(". home/bin/activate")
+        for step in steps(README, "^pip ", "^pytest "):
+            with step.running() as command:
+                assert step.printed(terminal.type(command.replace("/path/to/fairwarning", str(ROOT))))
