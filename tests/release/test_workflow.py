@@ -1,4 +1,8 @@
-"""The workflow of the forge runs ``./dev release``, and publishes what it built only for a tag."""
+"""The workflows of the forge run the commands of developers.
+
+``check.yml`` runs ``./dev check`` and ``./dev test`` for every change. ``release.yml`` runs ``./dev release``, and
+publishes what it built only for a tag.
+"""
 
 import re
 from pathlib import Path
@@ -8,8 +12,10 @@ import pytest
 from fairwarning.core.document.render import Json
 from tests.release.yaml_documents import Member, items, member, read_yaml
 from tools.release import ROOT
+from tools.release.installations import OLDEST
 
-FILE = ROOT / ".github" / "workflows" / "release.yml"
+WORKFLOWS = ROOT / ".github" / "workflows"
+FILE = WORKFLOWS / "release.yml"
 RELEASE_TOOLS = sorted(Path(ROOT, "tools", "release").glob("*.py"))
 
 pytestmark = pytest.mark.slow
@@ -18,6 +24,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def workflow() -> Member:
     (document,) = read_yaml(FILE.read_text())
+    return document
+
+
+@pytest.fixture(scope="module")
+def check() -> Member:
+    (document,) = read_yaml((WORKFLOWS / "check.yml").read_text())
     return document
 
 
@@ -63,10 +75,38 @@ def test_each_job_has_the_least_permissions_and_no_secret(workflow: Member) -> N
     assert member(items(jobs(workflow)["build"], "steps")[0], "with") == {"persist-credentials": False}
 
 
-def test_actions_are_pinned_by_their_full_version() -> None:
-    actions = re.findall(r"uses: (.*)", FILE.read_text())
+def test_every_change_is_checked_and_tested_with_the_commands_of_developers(check: Member) -> None:
+    (job,) = jobs(check).values()
 
-    assert len(actions) >= 5
+    assert commands(job) == ["./dev check", "./dev test"]
+    assert member(check, "on") == {"push": {"branches": ["**"]}, "pull_request": None}
+
+
+def test_changes_are_tested_on_the_oldest_python_and_on_the_newest_that_releases_are_tried_on(
+    check: Member, workflow: Member
+) -> None:
+    (job,) = jobs(check).values()
+    image = str(member(jobs(workflow)["build"], "container", "image"))
+    newest = image.partition("python:")[2].partition("-")[0]
+
+    assert member(job, "strategy", "matrix") == {"python": [f"3.{OLDEST}", newest]}
+    assert member(items(job, "steps")[1], "with") == {"python-version": "${{ matrix.python }}"}
+
+
+def test_a_change_can_read_the_repository_and_nothing_else(check: Member) -> None:
+    (job,) = jobs(check).values()
+
+    assert member(check, "permissions") == {}
+    assert member(job, "permissions") == {"contents": "read"}
+    assert member(items(job, "steps")[0], "with") == {"persist-credentials": False}
+    assert "secrets." not in (WORKFLOWS / "check.yml").read_text()
+
+
+@pytest.mark.parametrize(("file", "least"), [("check.yml", 2), ("release.yml", 5)])
+def test_actions_are_pinned_by_their_full_version(file: str, least: int) -> None:
+    actions = re.findall(r"uses: (.*)", (WORKFLOWS / file).read_text())
+
+    assert len(actions) >= least
     assert [action for action in actions if not re.fullmatch(r"[\w/-]+@v\d+\.\d+\.\d+", action)] == []
 
 
