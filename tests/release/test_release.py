@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +13,12 @@ import pytest
 import fairwarning
 from tests.pages import Page
 from tools.environments import CACHE, environment
-from tools.release import ReleaseError
 from tools.release.__main__ import main
 from tools.release.assembly import build_alone
-from tools.release.builders import BUILDERS
+from tools.release.builders import BUILDERS, PROGRAMS
 from tools.release.chart import semantic
 from tools.release.installations import pythons
-from tools.release.programs import program
+from tools.release.programs import PACKAGES, missing
 from tools.release.version import Sources
 
 ROOT = Path(__file__).parents[2]
@@ -274,8 +274,44 @@ def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch
     assert tmp_path not in {path.parent for path in found.values()}
 
 
-def test_a_missing_program_is_named_with_its_debian_package() -> None:
-    with pytest.raises(ReleaseError) as refusal:
-        program("podmann", "podman")
+@pytest.mark.parametrize(
+    ("words", "packages"),
+    [
+        pytest.param("chart", {"git"}, id="every build"),
+        pytest.param("agent server-deb", {"binutils", "git", "python3"}, id="some artefacts"),
+        pytest.param("sdist image", {"conmon", "crun", "git", "mmdebstrap", "podman"}, id="the image"),
+        pytest.param("", {"binutils", "crun", "git", "mmdebstrap", "podman"}, id="the whole release"),
+        pytest.param("--without image", {"binutils", "git"}, id="a release without the image"),
+    ],
+)
+def test_all_missing_programs_are_named_with_their_packages_before_anything_is_built(
+    words: str, packages: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["release", *words.split(), "--dist", str(tmp_path / "dist")])
 
-    assert str(refusal.value) == "podmann was not found (Debian, Ubuntu: apt-get install podman)"
+    with pytest.raises(SystemExit) as refusal:
+        main()
+
+    text = str(refusal.value.code)
+    (install,) = re.findall(r"^install them with: apt-get install (.*)$", text, re.MULTILINE)
+    assert text.startswith("release: nothing was built; this machine lacks\n")
+    assert packages <= set(install.split())
+    assert [package for package in packages if f" (Debian package {package})\n" not in text] == []
+    assert not (tmp_path / "dist").exists()
+
+
+def test_a_program_may_have_alternatives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    before = missing(["crun or runc"])
+    (tmp_path / "runc").touch(mode=0o755)
+
+    assert (before, missing(["crun or runc"])) == (["crun or runc"], [])
+
+
+def test_builders_run_no_program_that_was_not_looked_for() -> None:
+    looked_for = {"git", *(name for names in PROGRAMS.values() for name in names)}
+    sources = (path.read_text() for path in (ROOT / "tools" / "release").glob("*.py"))
+    used = {name for source in sources for name in re.findall(r'\bprogram\("([^"]+)"\)', source)}
+
+    assert used <= looked_for == set(PACKAGES)

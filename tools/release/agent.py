@@ -9,5 +9,5 @@ from tools.release.programs import program, run
 def build(release: Release) -> list[Path]:
     """Build the file with the script that users run, too."""
     target = release.dist / "fairwarning-agent.pyz"
-    run(release, [program("python3", "python3"), ROOT / "packaging" / "build_agent.py", target])
+    run(release, [program("python3"), ROOT / "packaging" / "build_agent.py", target])
     return [target]

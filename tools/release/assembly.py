@@ -12,10 +12,10 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from tools.release import ROOT, Release, ReleaseError
-from tools.release.builders import BUILDERS
+from tools.release import ROOT, Release, ReleaseError, installations
+from tools.release.builders import BUILDERS, OBSTACLES, PROGRAMS
 from tools.release.installations import pythons, try_out
-from tools.release.programs import program
+from tools.release.programs import PACKAGES, missing, program
 from tools.release.version import Sources, is_release
 
 CHECKSUMS = "SHA256SUMS"
@@ -27,6 +27,8 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+(?:[.~-]?(?:a|b|rc|dev)\.?\d+)?")
 
 def assemble(dist: Path, without: Collection[str]) -> None:
     """Build every artefact of the commit that is checked out, except those of the builders to leave out."""
+    names = [name for name in BUILDERS if name not in without]
+    _look_ahead(names, installations.obstacle())
     if changed := _git("status", "--porcelain"):
         raise ReleaseError(f"commit or remove these changes first:\n{changed}")
     Sources().notes()
@@ -42,19 +44,33 @@ def assemble(dist: Path, without: Collection[str]) -> None:
         print(f"release: {version} is not a release; these artefacts are a rehearsal", flush=True)
     _empty(dist)
     release = describe(dist)
-    made = build(release, [name for name in BUILDERS if name not in without])
+    made = build(release, names)
     _try_out(release, [path for kind in ("wheel", "sdist") for path in made.get(kind, ())])
     _write_manifest(release, made, without)
 
 
 def build_alone(dist: Path, names: Sequence[str]) -> None:
     """Build artefacts of the tree as it is into a folder, which is no complete release from then on."""
+    _look_ahead(names)
     release = describe(dist)
     about = [release.dist / name for name in (CHECKSUMS, MANIFEST)]
     if all(path.exists() for path in about):
         for path in about:
             path.unlink()
     build(release, names)
+
+
+def _look_ahead(names: Sequence[str], *obstacles: str | None) -> None:
+    """Refuse to begin if builders will need something that this machine lacks; name all of it."""
+    others = (OBSTACLES[name]() for name in names if name in OBSTACLES)
+    lacks = [f"  {text}" for text in (*obstacles, *others) if text]
+    programs = missing(["git", *(program for name in names for program in PROGRAMS.get(name, ()))])
+    lacks += [f"  {program} (Debian package {PACKAGES[program]})" for program in programs]
+    if programs:
+        packages = sorted({PACKAGES[program] for program in programs})
+        lacks.append(f"install them with: apt-get install {' '.join(packages)}")
+    if lacks:
+        raise ReleaseError("\n".join(["nothing was built; this machine lacks", *lacks]))
 
 
 def describe(dist: Path) -> Release:
@@ -143,7 +159,7 @@ def _sha256(path: Path) -> str:
 
 
 def _git(*words: str) -> str:
-    done = subprocess.run([program("git", "git"), *words], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([program("git"), *words], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         raise ReleaseError(f"git {words[0]} failed: {done.stderr.strip()}; a release needs a clone with git")
     return done.stdout.strip()

@@ -1,6 +1,6 @@
 """The builders, in the order in which they run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tools.release import Build, agent, chart, completions, debian, distributions, image, manuals, notes, sbom
 
@@ -16,4 +16,17 @@ BUILDERS: Mapping[str, Build] = {
     "image": image.build,
     "sbom": sbom.build,
     "notes": notes.build,
+}
+
+#: The programs that builders run, apart from git and from what they install into ``.cache``.
+PROGRAMS: Mapping[str, Sequence[str]] = {
+    "agent": ("python3",),
+    "server-deb": ("strip",),
+    "image": image.PROGRAMS,
+}
+
+#: What else builders need: each function returns what this machine or this user lacks, if anything.
+OBSTACLES: Mapping[str, Callable[[], str | None]] = {
+    "server-deb": debian.obstacle,
+    "image": image.obstacle,
 }

@@ -20,7 +20,7 @@ from email.utils import format_datetime
 from pathlib import Path
 
 from tools.environments import environment
-from tools.release import ROOT, Release, ReleaseError
+from tools.release import ROOT, Release
 from tools.release.archives import read_archive
 from tools.release.completions import SCRIPTS
 from tools.release.programs import program, run
@@ -123,10 +123,6 @@ def _lay_out_server(release: Release, root: Path) -> None:
 
 def _install_libraries(release: Release, site: Path) -> None:
     """Install the wheel and what it needs, without traces of this machine."""
-    if not _fits_debian_12():
-        raise ReleaseError(
-            "the package of the server fits Debian 12, amd64: build it with Python 3.11 on Debian 12, amd64"
-        )
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
     options = ["--only-binary=:all:", "--no-compile", f"--constraint={ROOT / 'constraints.txt'}"]
     run(release, [*pip, *options, f"--target={site}", f"{release.wheel}[postgres]"])
@@ -136,14 +132,16 @@ def _install_libraries(release: Release, site: Path) -> None:
     for file in (path for path in site.rglob("*") if path.is_file()):
         file.chmod(0o644)  # libraries are not programs
     libraries = sorted(path for path in site.rglob("*.so*") if path.is_file())
-    run(release, [program("strip", "binutils"), "--strip-unneeded", "--remove-section=.comment", *libraries])
+    run(release, [program("strip"), "--strip-unneeded", "--remove-section=.comment", *libraries])
 
 
-def _fits_debian_12() -> bool:
-    """Say whether libraries that pip installs here work on Debian 12, amd64."""
+def obstacle() -> str | None:
+    """Return what is needed instead, if libraries that pip installs here do not fit Debian 12, amd64."""
     libc, version = platform.libc_ver()
     right = (sys.version_info[:2], platform.machine(), libc) == ((3, 11), "x86_64", "glibc")
-    return right and tuple(map(int, version.split("."))) <= (2, 36)
+    if right and tuple(map(int, version.split("."))) <= (2, 36):
+        return None
+    return "Python 3.11 on Debian 12, amd64, which the package of the server is for"
 
 
 def _compile(release: Release, site: Path) -> None:

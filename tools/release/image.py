@@ -23,6 +23,9 @@ BASE = "localhost/debian-python"
 
 PACKAGES = ("python3", "ca-certificates", "netbase", "tzdata")
 
+#: What runs on this machine: podman starts the others.
+PROGRAMS = ("mmdebstrap", "podman", "conmon", "crun or runc", "netavark", "nsenter", "unshare")
+
 #: What a container has no use for. The licences stay.
 EXCLUDED = """
 path-exclude=/usr/share/doc/*
@@ -41,11 +44,13 @@ path-exclude=/usr/share/perl5/*
 TRUST = 'cat "$1"/usr/share/ca-certificates/mozilla/*.crt > "$1"/usr/lib/ssl/cert.pem'
 
 
+def obstacle() -> str | None:
+    """Return what the image needs besides programs, if this process lacks it."""
+    return None if os.geteuid() == 0 else "root, because the image is built in namespaces of its own"
+
+
 def build(release: Release) -> list[Path]:
     """Build the image on a base that is made of Debian packages."""
-    if os.geteuid() != 0:
-        raise ReleaseError("the image is built in namespaces of its own, which needs root")
-    program("podman", "podman")
     sdist = release.built(f"fairwarning-{release.version}.tar.gz", by="sdist")
     target = release.dist / f"fairwarning-{release.version}-image.tar"
     with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +72,7 @@ def _base(release: Release, scratch: Path) -> Path:
     """Return a tar archive with the files of the packages and of those that they depend on."""
     excluded, base = scratch / "dpkg.cfg", scratch / "base.tar"
     excluded.write_text(EXCLUDED)
-    command = [program("mmdebstrap", "mmdebstrap"), "--quiet", "--variant=extract"]
+    command = [program("mmdebstrap"), "--quiet", "--variant=extract"]
     options = [f"--include={','.join(PACKAGES)}", f"--dpkgopt={excluded}", f"--customize-hook={TRUST}"]
     run(release, [*command, *options, "bookworm", base])
     return base

@@ -44,11 +44,14 @@ def pythons() -> dict[str, Path]:
     candidates = sorted(_candidates(), key=lambda candidate: candidate[0], reverse=True)
     newest = _first_that_works([path for minor, path in candidates if minor > OLDEST])
     oldest = _first_that_works([path for minor, path in candidates if minor == OLDEST])
-    if not oldest:
-        raise ReleaseError(
-            f"python3.{OLDEST} with venv was not found (Debian 12: apt-get install python3-venv)"
-        )
     return {**oldest, **newest}
+
+
+def obstacle() -> str | None:
+    """Return which Python this machine lacks for trying the distributions out, if any."""
+    if any(version.startswith(f"3.{OLDEST}.") for version in pythons()):
+        return None
+    return f"python3.{OLDEST} with venv (Debian 12: package python3-venv)"
 
 
 def _candidates() -> Iterator[tuple[int, Path]]:
