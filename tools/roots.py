@@ -1,13 +1,14 @@
-"""Minimal Debian 12 systems to try installations in. Needs root, mmdebstrap and unshare.
+"""Minimal Debian systems to try installations in. Needs root, mmdebstrap and unshare.
 
-A root is made once a day for each list of packages, in ``.cache/roots``. ``bare_root`` enters it with mount
-and process namespaces of its own: no file and no process of this machine is in sight, apart from what its pip
-and its proxies are configured with. What is written goes to memory. The network is shared. All processes in
-the root end with the context, and also if the process that entered it is killed.
+A root is made once a day for each Debian and list of packages, in ``.cache/roots``. ``bare_root`` enters it
+with mount and process namespaces of its own: no file and no process of this machine is in sight, apart from
+what its pip and its proxies are configured with. What is written goes to memory. The network is shared. All
+processes in the root end with the context, and also if the process that entered it is killed.
 
     .venv/bin/python -m tools.roots COMMAND…
 
-runs COMMAND as an ordinary user in a fresh clone of this repository, in a root with python3 and python3-venv.
+runs COMMAND as an ordinary user in a fresh clone of this repository, in a Debian 12 with python3 and
+python3-venv.
 """
 
 import ast
@@ -30,6 +31,10 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[1]
 CACHE = REPOSITORY / ".cache" / "roots"
 HOME = "/home/newcomer"
+#: Debian 12.
+BOOKWORM = "bookworm"
+#: All that a machine needs to run fairwarning from a clone.
+NEEDED = ("python3", "python3-venv")
 #: The user in the roots; root of this machine is root there too.
 NEWCOMER = 1000
 
@@ -86,10 +91,13 @@ class Root:
 
 
 @contextmanager
-def bare_root(*packages: str) -> Iterator[Root]:
+def bare_root(*packages: str, debian: str = BOOKWORM) -> Iterator[Root]:
     """Enter a fresh root with these packages, and leave nothing behind."""
     settings = index_settings()
-    with kept_root(*packages) as kept, tempfile.TemporaryDirectory(prefix="fairwarning-root-") as scratch:
+    with (
+        kept_root(*packages, debian=debian) as kept,
+        tempfile.TemporaryDirectory(prefix="fairwarning-root-") as scratch,
+    ):
         script = ENTER.format(
             kept=shlex.quote(str(kept)), scratch=shlex.quote(scratch), lend="\n".join(_lent(settings))
         )
@@ -114,9 +122,9 @@ def _today() -> str:
 
 
 @contextmanager
-def kept_root(*packages: str) -> Iterator[Path]:
+def kept_root(*packages: str, debian: str = BOOKWORM) -> Iterator[Path]:
     """Return today's root with these packages, not to be written to; it stays during the block."""
-    name = hashlib.sha256(" ".join(sorted(packages)).encode()).hexdigest()[:12]
+    name = f"{debian}-{hashlib.sha256(' '.join(sorted(packages)).encode()).hexdigest()[:12]}"
     kept = CACHE / f"{name}-{_today()}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
@@ -124,28 +132,29 @@ def kept_root(*packages: str) -> Iterator[Path]:
         fcntl.flock(lock, fcntl.LOCK_SH)
         if not kept.exists():
             fcntl.flock(lock, fcntl.LOCK_EX)
-            _make_unless_made(kept, name, packages)
+            _make_unless_made(kept, name, debian, packages)
             fcntl.flock(lock, fcntl.LOCK_SH)
         yield kept
 
 
-def _make_unless_made(kept: Path, name: str, packages: tuple[str, ...]) -> None:
+def _make_unless_made(kept: Path, name: str, debian: str, packages: tuple[str, ...]) -> None:
     """Make a root in place of those of earlier days, unless another process was faster."""
     if not kept.exists():
         for old in CACHE.glob(f"{name}-*"):
             shutil.rmtree(old)
-        _make(kept.with_suffix(".new"), packages)
+        _make(kept.with_suffix(".new"), debian, packages)
         kept.with_suffix(".new").rename(kept)
 
 
-def _make(path: Path, packages: tuple[str, ...]) -> None:
-    targets = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Codename: bookworm"]
+def _make(path: Path, debian: str, packages: tuple[str, ...]) -> None:
+    # The mirror of this machine has every Debian.
+    targets = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Label: Debian"]
     mirrors = subprocess.run(targets, check=True, capture_output=True, text=True).stdout.split()
     add_user = f'chroot "$1" useradd --create-home --uid {NEWCOMER} {Path(HOME).name}'
     subprocess.run(
         [
             *("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(packages)}"),
-            *(f"--customize-hook={add_user}", "bookworm", str(path), *mirrors[:1]),
+            *(f"--customize-hook={add_user}", debian, str(path), *mirrors[:1]),
         ],
         check=True,
         stdin=subprocess.DEVNULL,
@@ -192,20 +201,19 @@ def _lent(settings: Mapping[str, str]) -> Iterator[str]:
 
 def run_in_clone(words: list[str]) -> int:
     """Run a command as a newcomer to this repository does; return its exit code."""
-    with bare_root("python3", "python3-venv") as root:
-        folder = clone(root)
-        subprocess.run(["chown", "--recursive", f"{NEWCOMER}:{NEWCOMER}", root.home], check=True)
-        return subprocess.run(root.command(*words, folder=folder), stdin=subprocess.DEVNULL).returncode
+    with bare_root(*NEEDED) as root:
+        return subprocess.run(root.command(*words, folder=clone(root)), stdin=subprocess.DEVNULL).returncode
 
 
 def clone(root: Root) -> str:
-    """Put a fresh clone of this repository into the home of a root; return its folder there."""
+    """Give the ordinary user of a root a fresh clone of this repository; return its folder in the root."""
     # git cannot write through /proc; hard links would give a newcomer the objects of this repository.
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", REPOSITORY, scratch], check=True)
         subprocess.run(
             ["cp", "--recursive", "--preserve=mode", scratch, root.home / "fairwarning"], check=True
         )
+    subprocess.run(["chown", "--recursive", f"{NEWCOMER}:{NEWCOMER}", root.home], check=True)
     return f"{HOME}/fairwarning"
 
 

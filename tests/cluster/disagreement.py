@@ -16,7 +16,7 @@ BEFORE, BESIDE = 0.5, (1.0, 2.0, 4.0)
 #: How long the old primary stands still, in seconds: long enough for connections in use to be given up.
 FROZEN = (5.2, 6.5)
 
-#: How long connections are left alone, at most, in seconds. A lost connection may heal what others have broken.
+#: How long connections are left alone, at most, in seconds. A lost connection may heal what others broke.
 PAUSES = (0.1, 0.5, 1.5)
 
 

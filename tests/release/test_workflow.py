@@ -1,7 +1,7 @@
 """The workflows of the forge run the commands of developers.
 
-``check.yml`` runs ``./dev check`` and ``./dev test`` for every change. ``release.yml`` runs ``./dev release``,
-and publishes what it built only for a tag.
+``check.yml`` runs ``./dev check`` and ``./dev test`` for every change. ``release.yml`` runs
+``./dev release``, and publishes what it built only for a tag.
 """
 
 import re
