@@ -108,9 +108,10 @@ def test_damage_in_an_old_database_is_found_before_and_after_its_migration(
     with closing(connect(tmp_path / DATABASE, ())) as database:
         database.execute(f"UPDATE {table} SET {columns_in(version)[table][1]} = 12")
 
-    assert isinstance(examine(tmp_path).problem, DatabaseDamagedError)
+    problem = examine(tmp_path).problem
     with pytest.raises(DatabaseDamagedError, match="does not match its checksum"):
         asyncio.run(snapshot(tmp_path))
+    assert isinstance(problem, DatabaseDamagedError)
 
 
 def test_the_database_of_the_first_release_opens_and_is_whole(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ Two checks complement each other. The checksum of a row tells whether the row is
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from fairwarning.store.errors import UnreadableRowError
@@ -98,9 +99,16 @@ def check_all(database: sqlite3.Connection) -> dict[str, int]:
     check_structure(database)
     _check_last_line(database)
     return {
-        table: _count(verified_rows(table, database.execute(select_rows(table, columns))))
+        table: _check_rows(database, table, columns)
         for table, columns in columns_in(schema(database)).items()
     }
+
+
+def _check_rows(database: sqlite3.Connection, table: str, columns: Sequence[str]) -> int:
+    """Check the rows of a table and return their number."""
+    # The error about a row may outlive the connection, and with the error a cursor that would keep a lock.
+    with closing(database.execute(select_rows(table, columns))) as rows:
+        return _count(verified_rows(table, rows))
 
 
 def _check_last_line(database: sqlite3.Connection) -> None:
