@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from importlib.resources import files
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, assert_never
 
@@ -386,8 +387,21 @@ def schema() -> dict[str, Json]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "fairwarning scenario",
-        **generated,
+        **{name: _without_indents(value) for name, value in generated.items()},
     }
+
+
+def _without_indents(value: Json) -> Json:
+    """Return a part of a schema whose texts, which may be docstrings, are not indented."""
+    match value:
+        case str():
+            return cleandoc(value)
+        case list():
+            return [_without_indents(one) for one in value]
+        case dict():
+            return {name: _without_indents(one) for name, one in value.items()}
+        case _:
+            return value
 
 
 def _is_scenario_file(name: str) -> bool:

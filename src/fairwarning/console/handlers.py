@@ -3,7 +3,6 @@
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from http import HTTPStatus
 from urllib.parse import quote, unquote
 
 from starlette.exceptions import HTTPException
@@ -31,6 +30,7 @@ from fairwarning.console.page import (
 )
 from fairwarning.console.sessions import LIFETIME, Sessions
 from fairwarning.core.errors import FairWarningError, InvalidError
+from fairwarning.formats.reason_phrases import REASON_PHRASES
 from fairwarning.throttle import Throttle
 
 #: The largest form that is accepted.
@@ -174,7 +174,7 @@ class PageHandlers:
     async def show_error(self, request: Request, error: Exception) -> Response:
         """Show an error page."""
         status, text = _status(error), _error_text(request, error)
-        title = HTTPStatus(status).phrase
+        title = REASON_PHRASES[status]
         page = layout.render_bare("error.html", title, self._request_without_query(request), text=text)
         return _with_retry(error, HTMLResponse(page, status, headers=_ERROR_HEADERS))
 
@@ -192,7 +192,7 @@ class PageHandlers:
         """Return a page that says why the page itself cannot be shown, and loads again if it may be later."""
         status = _status(error)
         values = {"retry_after": error.retry_after}
-        view = PageView(title=HTTPStatus(status).phrase, template="problem.html", values=values)
+        view = PageView(title=REASON_PHRASES[status], template="problem.html", values=values)
         can_log_out = self._sessions.token_required
         page = layout.render_page(self._context, request, view, problem=str(error), can_log_out=can_log_out)
         return _with_retry(error, HTMLResponse(page, status))
@@ -303,6 +303,6 @@ def _error_text(request: Request, error: Exception) -> str:
         case HTTPException(status_code=404):
             return str(NoPageError(request.url.path))
         case HTTPException(status_code=status):
-            return f"{HTTPStatus(status).phrase.capitalize()}."
+            return f"{REASON_PHRASES[status].capitalize()}."
         case _:
             return "The server failed; its log has the details."

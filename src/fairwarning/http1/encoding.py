@@ -1,17 +1,15 @@
 """Encodes responses: everything but the ``Date`` line is encoded once and cached."""
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
-from http import HTTPStatus
 from typing import NamedTuple
 
+from fairwarning.formats.reason_phrases import REASON_PHRASES
 from fairwarning.http1.head_parser import TOKEN, VALUE
 from fairwarning.http1.messages import Response
 
 #: Statuses whose responses have neither a body nor a length.
 _BODILESS = frozenset({204, 304})
-_PHRASES: Mapping[int, str] = {status.value: status.phrase for status in HTTPStatus}
 _NAME, _VALUE = re.compile(TOKEN), re.compile(VALUE)
 _SERVER = ("Server", "IMDS/fairwarning")
 
@@ -54,5 +52,5 @@ def encode(
     after = f"{text}\r\n".encode("latin-1")
     body = b"" if head or status in _BODILESS else response.body
     return EncodedResponse(
-        f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n".encode("latin-1"), after + body
+        f"HTTP/1.1 {status} {REASON_PHRASES.get(status, '')}\r\n".encode("latin-1"), after + body
     )

@@ -8,7 +8,6 @@ FairWarningError
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from http import HTTPStatus
 from itertools import chain
 from typing import get_args
 
@@ -20,6 +19,7 @@ from starlette.responses import Response
 
 from fairwarning.core.errors import FairWarningError
 from fairwarning.engine.membership import Problem
+from fairwarning.formats.reason_phrases import REASON_PHRASES
 from fairwarning.operator.schemas import ProblemBody, ReasonBody
 
 _LOCATION = re.compile(r" - at (?:`key` in )?`\$?\.?(?P<path>.*)`\Z")
@@ -96,7 +96,7 @@ def problem_response(
     member: str | UnsetType = UNSET if field is None else field
     problem = ProblemBody(
         type=f"urn:fairwarning:problem:{kind}" if kind else "about:blank",
-        title=title or HTTPStatus(status).phrase,
+        title=title or REASON_PHRASES[status],
         status=status,
         detail=detail,
         field=member,
@@ -142,5 +142,5 @@ def _refusal(error: FairWarningError) -> Response:
 def _http_detail(request: Request, status: int) -> str:
     path = request.url.path
     return {404: f"no such path: {path}", 405: f"{path} does not support {request.method}"}.get(
-        status, HTTPStatus(status).phrase.lower()
+        status, REASON_PHRASES[status].lower()
     )
