@@ -183,6 +183,12 @@ def test_the_readme_shows_the_output_of_its_polls() -> None:
     assert [bool(step.output) for step in polls] == [True, True]
 
 
+def test_the_readme_ends_with_four_links() -> None:
+    *_, end = README.text.split("\n## ")
+
+    assert end.count("](") == 4
+
+
 def test_the_two_commands_of_the_setup_come_first() -> None:
     first, second, *_ = (command.text for block in README.blocks for command in block.commands())
 
