@@ -3,7 +3,7 @@
 import asyncio
 import atexit
 import re
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TypeVar
@@ -93,11 +93,12 @@ class FleetHarness:
         watched: bool = True,
         start: datetime = NOON,
         clock: ManualClock | None = None,
+        uptime: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.store: Store = MemoryStore() if store is None else store
         self.driver = SimulatedDriver(azure_timings=azure_timings)
         self.clock = clock or ManualClock(start)
-        self.engine = Engine(self.store, self.clock, driver or self.driver, policy or Policy())
+        self.engine = Engine(self.store, self.clock, driver or self.driver, policy or Policy(), uptime=uptime)
         self._ids = 0
         run(self.engine.open())
         for blueprint in blueprints:

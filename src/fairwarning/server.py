@@ -42,7 +42,7 @@ from fairwarning.core.model import OPERATOR, PLATFORM, EventId, MachineRef
 from fairwarning.drivers.external import ExternalDriver
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
-from fairwarning.engine.clock import ManualClock, SystemClock
+from fairwarning.engine.clock import ManualClock, SystemClock, uptime
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Driver, IncompatibleStoreError, Store, is_shared
 from fairwarning.engine.retention import Pruner
@@ -207,7 +207,8 @@ class FleetServer:
             await store.put_value("clock", manual_time.isoformat())
         elif manual_time > clock.now():
             self.notes += (start_notes.clock_ahead_note(manual_time),)
-        engine = Engine(store, clock, _driver(settings), settings.profile.policy)
+        policy, stale_after = settings.profile.policy, settings.stale_after
+        engine = Engine(store, clock, _driver(settings), policy, stale_after=stale_after)
         # What the engine commits while it opens and closes is logged, too.
         self._journal_log = JournalLog(engine)
         self._stack.push_async_callback(self._journal_log.close)
@@ -329,8 +330,9 @@ class FleetServer:
         attestation = Attestation(self._sign, SystemClock().now)
         app = MetadataApp(control, settings.profile, self._identity(), attestation, self._user_data)
         await start_replays(control, settings.replays, app.replay, self._replayed)
+        now, limits = self.engine.clock.now, self._guest_limits()
         server = HttpServer[MachineRef](
-            app.answer, self.engine.clock.now, self._guest_limits(), fast_path=app, bind=self._bind_guests
+            app.answer, now, limits, fast_path=app, uptime=uptime, bind=self._bind_guests
         )
         self._stack.push_async_callback(server.close)
         self.listeners = self._machine_listeners(server)

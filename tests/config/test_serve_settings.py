@@ -162,6 +162,23 @@ def test_a_password_may_have_any_character(tmp_path: Path) -> None:
     assert serve.dsn == "postgresql://ann:gr\u00fcn@db/fleet"
 
 
+@pytest.mark.rule("R-29")
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        pytest.param("", 10, id="by default"),
+        pytest.param('stale_after = "3s"', 3, id="the shortest"),
+        pytest.param('stale_after = "29s"', 29, id="the longest"),
+    ],
+)
+def test_guests_are_answered_for_a_while_without_news_from_the_database(
+    tmp_path: Path, line: str, seconds: int
+) -> None:
+    text = f'[store]\nkind = "postgres"\ndsn = "host=db"\n{line}'
+
+    assert load(write(tmp_path, text), {}).settings.stale_after == timedelta(seconds=seconds)
+
+
 def test_tokens_and_certificates_are_files_beside_the_file(tmp_path: Path) -> None:
     secret(tmp_path, "operator.token", "operator-token-of-32-characters.\n")
     secret(tmp_path, "management.token", "management-token-of-32-character")
@@ -366,6 +383,23 @@ REFUSED = [
         '[store]\nkind = "postgres"\ndsn_file = "readable"',
         "fleet.toml: [store] dsn_file: other users can read readable (mode 0644): chmod 600 readable",
         id="a DSN that other users can read",
+    ),
+    pytest.param(
+        '[store]\nkind = "postgres"\ndsn = "host=db"\nstale_after = "30s"',
+        "fleet.toml: [store] stale_after: must be at least 3 s and less than 30 s, the shortest notice of an "
+        "event, not 30 s",
+        id="answering guests without news for as long as a notice",
+    ),
+    pytest.param(
+        '[store]\nkind = "postgres"\ndsn = "host=db"\nstale_after = "2s"',
+        "fleet.toml: [store] stale_after: must be at least 3 s and less than 30 s, the shortest notice of an "
+        "event, not 2 s",
+        id="less patience than news take",
+    ),
+    pytest.param(
+        f'{SQLITE}stale_after = "10s"',
+        'fleet.toml: [store] stale_after: is a key of kind = "postgres"',
+        id="a store of one node that should get stale",
     ),
     pytest.param(
         '[store]\nkind = "postgres"',

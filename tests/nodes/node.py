@@ -4,7 +4,7 @@ A node follows the journal only while a test says so (``following``): the other 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -95,10 +95,17 @@ class Node:
         return self.fleet.engine
 
 
-def start_node(inner: Store, *, token: str | None = None, clock: ManualClock | None = None) -> Node:
-    """Start a node on a store that it shares with others."""
+def start_node(
+    inner: Store,
+    *,
+    token: str | None = None,
+    clock: ManualClock | None = None,
+    uptime: Callable[[], float] = lambda: 0.0,
+) -> Node:
+    """Start a node on a store that it shares with others; without ``uptime``, its state never gets stale."""
     store = StoreLink(inner)
-    fleet, wall, shutdown = FleetHarness(store=store, clock=clock), WallClock(), asyncio.Event()
+    fleet = FleetHarness(store=store, clock=clock, uptime=uptime)
+    wall, shutdown = WallClock(), asyncio.Event()
     control = Control(fleet.engine)
     secret = bytes.fromhex(run(stored_secret(store, "console-secret")))
     console = create_console(

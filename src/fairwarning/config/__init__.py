@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.policy import PROFILES, Profile, Retention
+from fairwarning.core.policy import PROFILES, STALE_AFTER, Profile, Retention
 
 if TYPE_CHECKING:
     from fairwarning.core.document.recording import MachineRecording
@@ -115,6 +115,8 @@ class Settings:
     azure_timings: bool = False
     driver: str = "simulated"
     data: Path | None = None
+    #: How long guests are answered without news from a database that several nodes share.
+    stale_after: timedelta = STALE_AFTER
     port_base: int | None = None
     #: The address of the ports of machines.
     machine_host: str = "127.0.0.1"

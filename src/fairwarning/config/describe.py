@@ -36,7 +36,8 @@ def _data(settings: Settings, serve: ServeSettings) -> str:
     if serve.dsn is None:
         return f"SQLite in {settings.data}, for this node alone"
     start = "a start brings an older schema up to date" if serve.migrate else "a start changes no schema"
-    return f"PostgreSQL, shared by all nodes with this database; {start}"
+    silence = f"guests get 503 after {durations.for_people(settings.stale_after)} without news from it"
+    return f"PostgreSQL, shared by all nodes with this database; {start}; {silence}"
 
 
 def _operator(settings: Settings, serve: ServeSettings, has_token: bool) -> str:

@@ -39,6 +39,10 @@ class PostgresTable(_Table, tag_field="kind", tag="postgres", frozen=True, kw_on
     migrate: Annotated[
         bool, Meta(description="whether a start brings an older schema of the database up to date")
     ] = False
+    stale_after: Annotated[
+        str,
+        Meta(description="how long guests are answered without news from the database", examples=["10s"]),
+    ] = "10s"
 
 
 class OperatorTable(_Table, frozen=True, kw_only=True):

@@ -30,7 +30,9 @@ from fairwarning.config.operator_file import UnusableFileError
 from fairwarning.config.read_file import ConfigError, place, read_file
 from fairwarning.config.secret_file import check_readable, read_secret
 from fairwarning.config.serve_file import PostgresTable, ServeFile, SqliteTable
-from fairwarning.core.policy import PROFILES, Profile, Retention
+from fairwarning.core.errors import InvalidError
+from fairwarning.core.inputs import parse_duration
+from fairwarning.core.policy import PROFILES, STALE_AFTER, Profile, Retention, check_stale_after
 from fairwarning.formats import durations, sizes
 from fairwarning.formats.counts import format_count
 from fairwarning.private_directory import UnsafeDirectoryError, open_private_directory
@@ -95,6 +97,7 @@ class _SettingsReader:
             profile=self._profile(),
             driver=file.driver,
             data=self._path(store.path) if isinstance(store, SqliteTable) else None,
+            stale_after=self._stale_after(store) if isinstance(store, PostgresTable) else STALE_AFTER,
             operator=operator,
             arm=management,
             token=token,
@@ -235,6 +238,13 @@ class _SettingsReader:
                 "store", "dsn", "contains a password: put the DSN into a file, and name it in dsn_file"
             )
         return table.dsn
+
+    def _stale_after(self, table: PostgresTable) -> timedelta:
+        try:
+            return check_stale_after(parse_duration(table.stale_after, "stale_after"))
+        except InvalidError as problem:
+            self._complain("store", "stale_after", problem.problem)
+            return STALE_AFTER
 
     def _token(self, table: str, text: str) -> str | None:
         """Return the token in a file; None if no file is named."""

@@ -28,6 +28,10 @@ NOTICE: Mapping[EventType, timedelta] = {
     EventType.REBALANCE: timedelta(minutes=15),
 }
 
+#: R-29: how long a node shows guests its state without news from the others, and the shortest such time: it
+#: asks for news every second. The longest is less than the shortest notice.
+STALE_AFTER, SHORTEST_STALE_AFTER = timedelta(seconds=10), timedelta(seconds=3)
+
 #: T-02: the shortest and the longest notice a terminate profile may ask for.
 TERMINATE_NOTICE = (timedelta(minutes=5), timedelta(minutes=15))
 
@@ -124,6 +128,20 @@ def whole_second(instant: datetime) -> datetime:
 def retry_delay(attempt: int) -> timedelta:
     """Return the delay before the next try after the ``attempt``-th failure of an impact."""
     return min(RETRY_FIRST * (1 << min(attempt - 1, 10)), RETRY_MOST)
+
+
+def check_stale_after(stale_after: timedelta) -> timedelta:
+    """Return how long a node without news shows guests its state, if no event can come and begin meanwhile.
+
+    Raises:
+        InvalidError: the time is too short or too long (R-29).
+    """
+    notice = min(NOTICE.values())
+    if not SHORTEST_STALE_AFTER <= stale_after < notice:
+        least, most = (f"{limit.total_seconds():g} s" for limit in (SHORTEST_STALE_AFTER, notice))
+        limits = f"must be at least {least} and less than {most}, the shortest notice of an event"
+        raise InvalidError("stale_after", f"{limits}, not {stale_after.total_seconds():g} s")
+    return stale_after
 
 
 def check_terminate_notice(notice: timedelta, *, spot: bool) -> timedelta:

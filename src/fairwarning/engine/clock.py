@@ -2,11 +2,20 @@
 
 import os
 import random
+import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 from fairwarning.core.model import EventId, derive_id
+
+#: Returns the seconds since this host was started, also those for which it was suspended. Polls read it, so
+#: there is no function of our own around it.
+uptime: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic
+)
 
 
 class Clock(Protocol):

@@ -7,22 +7,22 @@ requests, one batch at a time. This class puts them together and is what the API
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fairwarning.core.changes import Change, PollsRecorded
 from fairwarning.core.commands import Command, Poll
 from fairwarning.core.errors import StorageError, UnknownMachineError, UnknownScopeError
 from fairwarning.core.history import Note
 from fairwarning.core.model import PLATFORM, Machine, MachineRef, Scope, ScopeId
-from fairwarning.core.policy import Policy, with_speed
-from fairwarning.engine.clock import Clock, new_node_id, new_request_id, new_stamp
+from fairwarning.core.policy import STALE_AFTER, Policy, with_speed
+from fairwarning.engine.clock import Clock, new_node_id, new_request_id, new_stamp, uptime
 from fairwarning.engine.decider import Decider
 from fairwarning.engine.faults import ActiveFaults
 from fairwarning.engine.feed import Feed
 from fairwarning.engine.fold import FoldView
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.leases import LeaseHolder, Leases, SoleHolder
-from fairwarning.engine.membership import Membership, NotReadyReason, Problem
+from fairwarning.engine.membership import Freshness, Membership, NotReadyReason, Problem
 from fairwarning.engine.polls import Polls
 from fairwarning.engine.ports import Batch, Driver, Entry, Store, StoreState, is_shared
 from fairwarning.engine.reconciler import Reconciler
@@ -54,7 +54,9 @@ class Engine:
         *,
         new_stamp: Callable[[], int] = new_stamp,
         new_node_id: Callable[[], str] = new_node_id,
+        uptime: Callable[[], float] = uptime,
         batch_size: int = BATCH_SIZE,
+        stale_after: timedelta = STALE_AFTER,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -66,7 +68,11 @@ class Engine:
         self._replica = Replica()
         self._scopes = self._replica.scopes
         self.directory = self._replica.directory
-        self._follower = Follower(store, self._replica, self._installed, self._reloaded)
+        #: Whether guests may be shown the state.
+        self.freshness = Freshness(uptime, stale_after if is_shared(store) else None, self.feed.wake_all)
+        self._follower = Follower(
+            store, self._replica, self._installed, self._reloaded, uptime, self.freshness.note_complete
+        )
         #: The other nodes of the store; none unless this node has joined them.
         self.membership = Membership(new_node_id(), clock, lambda: self.position, self._check_soon)
         self._decider = Decider(
@@ -94,11 +100,19 @@ class Engine:
     async def open(self) -> None:
         """Read the state and handle what is due."""
         await self._follower.reload()
+        if is_shared(self.store):
+            await self._follower.catch_up()
         await self.tick()
 
     async def follow(self) -> None:
         """Apply what other nodes store, until cancelled; a node that is alone need not."""
-        await self._follower.run()
+        work = self._follower.keep_looking(), self.freshness.watch()
+        background = [asyncio.create_task(coroutine) for coroutine in work]
+        try:
+            await self._follower.run()
+        finally:
+            for task in background:
+                task.cancel()
 
     async def catch_up(self) -> bool:
         """Apply what was stored before the call; return whether the state is newer than at the call.
@@ -180,6 +194,7 @@ class Engine:
     def problems(self) -> Iterator[Problem]:
         """Yield why this node should not be sent traffic."""
         yield from self.membership.problems()
+        yield from self.freshness.problems()
         if self._follower.reloading:
             yield Problem(NotReadyReason.SNAPSHOT, "the state is being read anew")
         problem = self._decider.problem

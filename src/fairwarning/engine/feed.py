@@ -121,6 +121,10 @@ class Feed:
         self.revision += 1
         for subscription in self._subscriptions:
             subscription.drop_lines()
+        self.wake_all()
+
+    def wake_all(self) -> None:
+        """Wake the waiters of all documents."""
         for scope in list(self._waiters):
             self.wake(scope)
 

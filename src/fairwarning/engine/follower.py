@@ -22,6 +22,9 @@ log = logging.getLogger("fairwarning.engine")
 #: The time in seconds before the journal is read again after an error.
 TRY_AGAIN = 1.0
 
+#: How often the journal's end is asked for, in seconds.
+LOOK_EVERY = 1.0
+
 #: Called after each batch, with its lines and the scopes that it changed; None for a removed scope.
 Installed = Callable[[Sequence[Entry], Mapping[ScopeId, Scope | None]], None]
 
@@ -35,7 +38,10 @@ class Follower:
         replica: Replica,
         installed: Installed,
         reloaded: Callable[[Collection[ScopeId]], None],
+        uptime: Callable[[], float],
+        completed: Callable[[float], None],
     ) -> None:
+        """Take also the host's uptime, and what to call with the uptime as of which all is applied."""
         #: The batch that this node is storing.
         self.in_flight: Batch | None = None
         #: Whether the whole state is being read.
@@ -53,6 +59,8 @@ class Follower:
         self._rest_until = 0.0
         self._installed = installed
         self._reloaded = reloaded
+        self._uptime = uptime
+        self._completed = completed
 
     async def run(self) -> None:
         """Follow the journal until cancelled.
@@ -90,8 +98,17 @@ class Follower:
             # A caller may be cancelled before the store answers: such a question helps no other caller.
             if self._answered <= begun:
                 self._questions += 1
+                asked_at = self._uptime()
                 await self.reach(await self._store.last())
                 self._answered = self._questions
+                self._completed(asked_at)
+
+    async def keep_looking(self) -> None:
+        """Catch up every second, until cancelled: otherwise silence could mean that nothing happens."""
+        while True:
+            with suppress(Exception):  # ``run`` says what is wrong
+                await self.catch_up()
+            await asyncio.sleep(LOOK_EVERY)
 
     def install(self, entries: Sequence[Entry]) -> None:
         """Apply batches that begin at the replica's next line or before; lines it has are left out."""

@@ -1,4 +1,4 @@
-"""What makes an engine one node of several: its heartbeats, the other nodes, and how far its clock is off.
+"""What makes an engine one node of several: heartbeats, the other nodes, its clock, and the age of its state.
 
 Every node knows every deadline. The nodes that are alive are ranked for each scope by a rendezvous hash, and
 the node of rank r acts r seconds after it has noticed the deadline, so that the others find the work done. A
@@ -8,6 +8,12 @@ conflict, never correctness: the store compares stamps.
 A heartbeat returns the time by the store's clock, which was read between the call and its return. The known
 offset stands as long as the new measurement allows it, so a slow answer is no reason to doubt the clock. A
 clock that is set between two heartbeats is noticed at once: the event loop's own clock is not set with it.
+
+A node learns only from the store what the others have decided, and an old document is worse than none: it
+says "no events" to a machine that is about to be restarted. So the follower asks for the journal's end every
+second. Once everything up to that end is applied, the state is complete as of the moment at which the
+question was *asked*: an answer may be old when it is read, because the process or its host stood still. After
+``stale_after`` without such a moment the state is stale, and guests are refused (R-29).
 """
 
 import asyncio
@@ -17,6 +23,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
+from math import inf
 from typing import NamedTuple, Self
 
 from fairwarning.core.errors import FairWarningError, StorageError
@@ -74,6 +81,8 @@ class NotReadyReason(StrEnum):
     CLOCK_WRONG = "clock_wrong"
     #: Other nodes know journal lines that this one should have applied long ago.
     BEHIND = "behind"
+    #: It is unknown for too long what other nodes have changed: guests are refused.
+    STALE = "stale"
     #: The last change could not be stored.
     STORAGE = "storage"
 
@@ -88,11 +97,11 @@ class Problem(NamedTuple):
 _DATABASE_PROBLEMS: Mapping[StoreState, Problem] = {
     StoreState.AWAY: Problem(
         NotReadyReason.DATABASE_AWAY,
-        "the database does not answer: polls are answered from memory, changes are not made",
+        "the database does not answer: changes are not made",
     ),
     StoreState.READ_ONLY: Problem(
         NotReadyReason.DATABASE_READ_ONLY,
-        "the database is read-only: polls are answered from memory, changes are not made",
+        "the database is read-only: changes are not made",
     ),
 }
 
@@ -354,6 +363,58 @@ class Membership:
                 told = True
                 log.warning(LogMessage("inventories_differ", own=self.inventory, others=", ".join(others)))
             await asyncio.sleep(EVERY)
+
+
+class Freshness:
+    """How old the state of a node is; a state that no other node can change never gets old.
+
+    Moments are seconds of the host's uptime, which nobody sets and which pass while the host is suspended.
+    """
+
+    def __init__(
+        self, uptime: Callable[[], float], stale_after: timedelta | None, became_stale: Callable[[], None]
+    ) -> None:
+        """Take the host's uptime, no age for a store of one node, and what to call when the age is reached."""
+        #: The uptime from which on the state is stale.
+        self.until = inf if stale_after is None else -inf
+        self._uptime = uptime
+        self._stale_after = stale_after
+        self._complete_at = -inf
+        self._became_stale = became_stale
+
+    def note_complete(self, moment: float) -> None:
+        """Note that the state is complete as of a moment."""
+        if self._stale_after is not None and moment > self._complete_at:
+            self._complete_at = moment
+            self.until = moment + self._stale_after.total_seconds()
+
+    @property
+    def stale(self) -> bool:
+        """Whether other nodes may have changed the fleet too long ago for this node not to know."""
+        return self._uptime() >= self.until
+
+    @property
+    def age(self) -> float:
+        """The seconds since the state was complete; 0 if no other node can change it."""
+        return 0.0 if self._stale_after is None else self._uptime() - self._complete_at
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield why this node should not be sent traffic."""
+        if self.stale:
+            silence = f"no news from the database for {self.age:.0f} s"
+            yield Problem(NotReadyReason.STALE, f"{silence}: guests are answered with 503")
+
+    async def watch(self) -> None:
+        """Log when the state becomes stale and when it is fresh again, until cancelled."""
+        while True:
+            await asyncio.sleep(max(self.until - self._uptime(), 0.0))
+            if not self.stale:
+                continue
+            log.error(LogMessage("state_stale", age_seconds=round(self.age)))
+            self._became_stale()
+            while self.stale:
+                await asyncio.sleep(EVERY)
+            log.info(LogMessage("state_fresh"))
 
 
 def _acts(report: NodeReport) -> bool:

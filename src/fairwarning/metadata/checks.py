@@ -45,6 +45,8 @@ def error(status: int, message: str, *headers: tuple[str, str], **more: Json) ->
 
 
 TOO_MANY = error(429, "Too many requests", ("Retry-After", "1"))
+#: R-29: the node does not know whether its documents are old.
+STALE = error(503, "Service unavailable", ("Retry-After", "1"))
 FORBIDDEN = error(403, "Forbidden. This address belongs to no machine of the fleet")
 
 NO_LOAD_BALANCER = error(

@@ -4,6 +4,7 @@ A machine is looked up once, when it connects. Its ``GuestFastPath`` then rememb
 of its last poll on the slow path: one state of its scope, and the responses encoded from it. A
 poll is answered from there if
 
+* the state of the node is not stale (R-29), and
 * the scope is still the same object (``engine.record_poll_if_current`` compares identities), and
 * the api-version was rendered before, and
 * the token bucket of the machine has a token (R-10).
@@ -56,11 +57,12 @@ class RenderedScope:
 class GuestFastPath(Bucket):
     """The last rendered scope of one machine, and the token bucket that limits its requests."""
 
-    __slots__ = ("_engine", "_scope", "rendered")
+    __slots__ = ("_engine", "_freshness", "_scope", "rendered")
 
     def __init__(self, engine: Engine, scope: ScopeId, rate: Rate) -> None:
         super().__init__(rate)
         self._engine = engine
+        self._freshness = engine.freshness
         self._scope = scope
         #: None if the next poll has to take the slow path.
         self.rendered: RenderedScope | None = None
@@ -70,6 +72,7 @@ class GuestFastPath(Bucket):
         rendered, now = self.rendered, moment.now
         if (
             rendered is None
+            or moment.uptime >= self._freshness.until
             or now >= rendered.stale_at
             or not self._engine.record_poll_if_current(self._scope, rendered.scope, now)
         ):

@@ -15,10 +15,10 @@ from fairwarning.control.control import Control
 from fairwarning.core.document.render import parse_start_requests
 from fairwarning.core.document.versions import EVENT_VERSIONS, PREVIEW_SHAPE, PREVIEW_VERSION, DocumentShape
 from fairwarning.core.errors import FairWarningError, InvalidError, UnknownEventError
-from fairwarning.core.model import MachineRef, Scope, ScopeId, guest
+from fairwarning.core.model import EventId, MachineRef, Scope, ScopeId, guest
 from fairwarning.core.policy import FirstCall, Profile
 from fairwarning.http1.messages import Reply, Request, Response
-from fairwarning.metadata.checks import CheckFailedError, error, error_response, known_tags
+from fairwarning.metadata.checks import STALE, CheckFailedError, error, error_response, known_tags
 from fairwarning.metadata.fast_path import RenderedDocument, RenderedScope, render_responses
 from fairwarning.metadata.long_poll import LongPoll, LongPolls
 from fairwarning.metadata.views import ScopeView, Views
@@ -45,6 +45,7 @@ class ScheduledEvents:
 
     def poll(self, machine: MachineRef, version: str, request: Request, wait: float) -> Reply:
         """Record the poll and return the document; with ``wait``, once it differs from what the guest has."""
+        self._check_fresh()
         if machine.scope in self._enabled_at or not self._engine.record_poll(machine):
             return self._first_poll(machine, version, request, wait)
         return self._respond_or_hold(machine, version, request, wait)
@@ -75,17 +76,24 @@ class ScheduledEvents:
         except FairWarningError as problem:
             return error_response(problem)
 
+    def _check_fresh(self) -> None:
+        """Refuse a request that would be answered from a state that may be old (R-29)."""
+        if self._engine.freshness.stale:
+            raise CheckFailedError(STALE)
+
     def _respond(self, machine: MachineRef, version: str, request: Request) -> Response:
+        self._check_fresh()
         document, tags = self._document(machine, version), known_tags(request)
         return document.not_modified if document.tag in tags or "*" in tags else document.response
 
     async def approve(self, machine: MachineRef, version: str, request: Request) -> Response:
         """Approve all events that the body names, or none (R-12 to R-18)."""
+        if self._engine.freshness.stale:
+            _start_requests(request)  # R-11: a body that no node would accept is refused for good
+            raise CheckFailedError(STALE)
         await self._record_poll(machine)
         try:
-            await self.views.view(machine).approve(parse_start_requests(request.body))
-        except InvalidError as problem:
-            raise CheckFailedError(error(400, f"Bad request. {problem}")) from None
+            await self.views.view(machine).approve(_start_requests(request))
         except UnknownEventError as unknown:
             # R-16: for a guest, an event it cannot see does not exist.
             raise CheckFailedError(error(400, f"Bad request. {unknown}")) from None
@@ -145,6 +153,13 @@ class ScheduledEvents:
         """Drop everything about a scope that was deleted."""
         self._enabled_at.pop(scope, None)
         self._rendered.pop(scope, None)
+
+
+def _start_requests(request: Request) -> tuple[EventId, ...]:
+    try:
+        return parse_start_requests(request.body)
+    except InvalidError as problem:
+        raise CheckFailedError(error(400, f"Bad request. {problem}")) from None
 
 
 def served_shapes(profile: Profile) -> Mapping[str, DocumentShape]:

@@ -62,6 +62,8 @@ def _node_metrics(engine: Engine) -> Iterator[MetricFamily]:
     )
     failed = "Whether the last reload of the file failed and left everything as it was."
     yield _gauge("fairwarning_reload_failed", failed, (Sample(int(engine.membership.reload_failed)),))
+    age = "Seconds since the state was last known to be complete; 0 if no other server can change it."
+    yield _gauge("fairwarning_state_age_seconds", age, (Sample(engine.freshness.age),))
     offset = "Seconds by which the server's clock is ahead of the store's."
     seconds = engine.membership.offset.total_seconds()
     yield _gauge("fairwarning_clock_offset_seconds", offset, (Sample(seconds),))
