@@ -374,7 +374,7 @@ class Freshness:
     def __init__(
         self, uptime: Callable[[], float], stale_after: timedelta | None, became_stale: Callable[[], None]
     ) -> None:
-        """Take the host's uptime, no age for a store of one node, and what to call when the age is reached."""
+        """Take the host's uptime, no age for a store of one node, and what to call at that age."""
         #: The uptime from which on the state is stale.
         self.until = inf if stale_after is None else -inf
         self._uptime = uptime
