@@ -328,7 +328,8 @@ class FleetServer:
         settings = self._settings
         control = Control(self.engine)
         attestation = Attestation(self._sign, SystemClock().now)
-        app = MetadataApp(control, settings.profile, self._identity(), attestation, self._user_data)
+        others, readyz = (self._identity(), attestation, self._user_data), settings.serve is not None
+        app = MetadataApp(control, settings.profile, *others, readyz=readyz)
         await start_replays(control, settings.replays, app.replay, self._replayed)
         now, limits = self.engine.clock.now, self._guest_limits()
         server = HttpServer[MachineRef](

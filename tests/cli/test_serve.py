@@ -124,6 +124,13 @@ def test_an_address_that_no_machine_has_is_refused(server: Serving) -> None:
     assert answer.status_code == 403
 
 
+def test_a_balancer_may_ask_at_the_metadata_address_whether_the_node_is_ready(server: Serving) -> None:
+    with server.guest("127.77.0.9") as balancer:
+        answer = balancer.get("/readyz")
+
+    assert (answer.status_code, answer.json()) == (200, {"status": "ready"})
+
+
 def test_an_event_goes_from_the_warning_to_the_report_of_your_own_tools(server: Serving) -> None:
     with server.guest("127.77.0.2") as guest:
         guest.get(EVENTS)

@@ -99,7 +99,7 @@ def test_a_connection_too_many_is_told_so() -> None:
 
 def test_a_caller_with_too_many_connections_shuts_out_nobody_else() -> None:
     async def scenario() -> tuple[str, list[str]]:
-        few = Limits(per_caller=1)
+        few = Limits(per_caller=1, strangers=1)
         async with serving(name_the_caller, few) as address, calling(address), calling(address, "127.0.0.2"):
             own = await exchange(address, b"")
             async with calling(address, "127.0.0.3") as (reader, _):
@@ -115,6 +115,18 @@ def test_a_caller_with_too_many_connections_shuts_out_nobody_else() -> None:
 
     assert other.endswith("web_4 /a 0")
     assert all(text.startswith("HTTP/1.1 503 ") for text in refused)
+
+
+def test_a_stranger_with_too_many_connections_shuts_out_no_other_stranger() -> None:
+    async def scenario() -> list[str]:
+        few = Limits(per_stranger=1)
+        async with serving(name_the_caller, few) as address, calling(address, "127.0.0.2"):
+            return [await exchange(address, last("/a"), f"127.0.0.{number}") for number in (2, 3, 3)]
+
+    refused, *others = asyncio.run(scenario())
+
+    assert refused.startswith("HTTP/1.1 503 ")
+    assert all(text.startswith("HTTP/1.1 403 ") for text in others)
 
 
 def test_a_caller_may_come_back_for_as_long_as_it_leaves_before() -> None:

@@ -77,7 +77,7 @@ class Connection(Generic[C]):
         self._since = moment.time
         self._connections.open.add(self)
         charged = self._account.charge(moment.time)
-        if not self._server.add_connection(self._caller):
+        if not self._server.add_connection(self._caller, self._account):
             self._write(_TOO_MANY_CONNECTIONS, moment, keep_alive=False)
             self._close(moment)
         elif not charged:
@@ -140,7 +140,7 @@ class Connection(Generic[C]):
     def lost(self) -> None:
         """Release everything: the connection is closed."""
         self._connections.remove(self)
-        self._server.remove_connection(self._caller)
+        self._server.remove_connection(self._caller, self._account)
         if self._pending is not None:
             self._release_held()
             self._pending.cancel()

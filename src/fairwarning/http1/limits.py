@@ -28,8 +28,10 @@ class Limits:
     linger: float = 0.0
     #: Connections and listeners of all callers together.
     connections: int = 10_000
-    #: Connections of one caller; all unknown callers count as one.
+    #: Connections of one known caller, of one unknown address, and of all unknown addresses together.
     per_caller: int = 64
+    per_stranger: int = 16
+    strangers: int = 1_250
     #: Responses that are held back at a time. A further long poll is answered at once, so that long polls
     #: never take all connections.
     held_responses: int = 7_500
@@ -51,9 +53,16 @@ def share_descriptors(descriptors: int) -> DescriptorShares:
     """Divide a number of descriptors between the APIs."""
     operator, management = min(1000, descriptors // 10), min(500, descriptors // 20)
     connections = max(20, descriptors - RESERVE - operator - management)
-    # However few there are, neither one guest nor all long polls together may take every connection.
+    # However few there are, neither one guest nor all long polls nor all strangers may take every connection,
+    # and no stranger may take all that strangers have.
     per_caller = max(1, min(Limits().per_caller, connections // 8))
-    guests = Limits(connections=connections, per_caller=per_caller, held_responses=connections * 3 // 4)
+    guests = Limits(
+        connections=connections,
+        per_caller=per_caller,
+        per_stranger=max(1, per_caller // 4),
+        strangers=connections // 8,
+        held_responses=connections * 3 // 4,
+    )
     return DescriptorShares(guests=guests, operator=operator, management=management)
 
 

@@ -3,7 +3,7 @@
 A caller is whatever the listener identifies; here it is only a hashable key. Each caller has an ``Account``
 for the work done on its behalf (``throttle.py``). The account outlives the connections, so a caller gains
 nothing by opening a new connection. Unknown callers share a fixed number of accounts, chosen by their
-address.
+address; each account also stands for its address when connections are counted.
 """
 
 import asyncio
@@ -73,7 +73,9 @@ class ServerState(Generic[C]):
         #: The server closes: every response ends its connection, and none is held back.
         self.closing = False
         self._routes = routes
-        self._connections: dict[C | None, int] = {}
+        self._connections: dict[C | Account, int] = {}
+        #: Connections of unknown callers.
+        self._strangers = 0
         self._accounts: dict[C, Account] = {}
 
     @cached_property
@@ -117,35 +119,40 @@ class ServerState(Generic[C]):
 
     def rejects_silently(self, caller: C | None, account: Account, now: float) -> bool:
         """Whether to close a new connection without a response: its caller is at its limit, and rests."""
-        if now >= account.until or self._has_capacity(caller):
+        if now >= account.until or self._has_capacity(caller, account):
             return False
         self.counters.accepted += 1
         self.counters.rejected += 1
         return True
 
-    def add_connection(self, caller: C | None) -> bool:
+    def add_connection(self, caller: C | None, account: Account) -> bool:
         """Count a connection of a caller; False if it exceeds a limit."""
-        has_capacity = self._has_capacity(caller)
+        has_capacity = self._has_capacity(caller, account)
         self.counters.accepted += 1
         self.counters.connections += 1
-        self._connections[caller] = self._connections.get(caller, 0) + 1
+        self._strangers += caller is None
+        counted = account if caller is None else caller
+        self._connections[counted] = self._connections.get(counted, 0) + 1
         if not has_capacity:
             self.counters.rejected += 1
         return has_capacity
 
-    def _has_capacity(self, caller: C | None) -> bool:
+    def _has_capacity(self, caller: C | None, account: Account) -> bool:
         limits = self.limits
-        return (
-            self._connections.get(caller, 0) < limits.per_caller
-            and self.counters.connections < limits.connections - self.listeners
-        )
+        if self.counters.connections >= limits.connections - self.listeners:
+            return False
+        if caller is not None:
+            return self._connections.get(caller, 0) < limits.per_caller
+        return self._strangers < limits.strangers and self._connections.get(account, 0) < limits.per_stranger
 
-    def remove_connection(self, caller: C | None) -> None:
+    def remove_connection(self, caller: C | None, account: Account) -> None:
         """Count a closed connection of a caller."""
         self.counters.connections -= 1
-        remaining = self._connections.pop(caller) - 1
+        self._strangers -= caller is None
+        counted = account if caller is None else caller
+        remaining = self._connections.pop(counted) - 1
         if remaining:
-            self._connections[caller] = remaining
+            self._connections[counted] = remaining
 
 
 @dataclass(slots=True, eq=False)

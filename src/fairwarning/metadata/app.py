@@ -48,6 +48,9 @@ from fairwarning.metadata.views import MachineView
 #: The longest time in seconds that an endpoint with the fault ``timeout`` holds a connection.
 MAX_SILENCE = 600.0
 
+#: Where a load balancer asks whether the node may be sent traffic; outside of /metadata.
+READYZ_PATH = "/readyz"
+
 #: Returns the token document of a machine for a resource.
 Identity = Callable[[MachineRef, str], Mapping[str, Json]]
 
@@ -67,12 +70,16 @@ class MetadataApp:
         identity: Identity | None = None,
         attestation: Attestation | None = None,
         user_data: UserData | None = None,
+        *,
+        readyz: bool = False,
     ) -> None:
+        """Take who answers for the other APIs, and whether load balancers may ask for the readiness."""
         self._engine = control.engine
         self._profile = profile
         self._token = identity
         self._attestation = attestation
         self._user_data = user_data
+        self._has_readyz = readyz
         self._rate = Rate(profile.requests_per_second, profile.burst)
         self._fast_paths: dict[MachineRef, GuestFastPath] = {}
         self._events = ScheduledEvents(control, profile)
@@ -92,10 +99,21 @@ class MetadataApp:
 
     def answer(self, machine: MachineRef | None, request: Request) -> Reply:
         """Answer a request; ``machine`` is None for an unknown caller."""
+        if self._has_readyz and request.path == READYZ_PATH:
+            return self._readyz(request)
         if machine is None:
             return FORBIDDEN
         fault = self._engine.faults.of(machine, asyncio.get_running_loop().time())
         return self._handle(machine, request) if fault is None else self._misbehave(machine, request, fault)
+
+    async def _readyz(self, request: Request) -> Response:
+        """Return whether the node may be sent traffic, and not why: any caller may ask (R-28)."""
+        if request.method not in ("GET", "HEAD"):
+            return error_response(not_allowed(request, "GET", "HEAD"))
+        await self._engine.check_health()
+        ready = not any(self._engine.problems())
+        body = compact_json({"status": "ready" if ready else "not ready"})
+        return Response(200 if ready else 503, body, content_type=JSON)
 
     def _misbehave(self, machine: MachineRef, request: Request, fault: ActiveFault) -> Reply:
         match fault.kind:
