@@ -100,6 +100,7 @@ class FleetHarness:
         self.clock = clock or ManualClock(start)
         self.engine = Engine(self.store, self.clock, driver or self.driver, policy or Policy(), uptime=uptime)
         self._ids = 0
+        self._uptime = uptime
         run(self.engine.open())
         for blueprint in blueprints:
             self.make(blueprint, watched=watched)
@@ -217,7 +218,7 @@ class FleetHarness:
         """Close the engine and open another one on the same store."""
         run(self.engine.close())
         driver, policy = self.engine.reconciler.driver, self.engine.policy
-        self.engine = Engine(self.store, self.clock, driver, policy)
+        self.engine = Engine(self.store, self.clock, driver, policy, uptime=self._uptime)
         run(self.engine.open())
 
     # -- state

@@ -21,6 +21,7 @@ PACKAGES: Mapping[str, str] = {
     "groff": "groff-base",
     "haproxy": "haproxy",
     "ip": "iproute2",
+    "iptables": "iptables",
     "javac": "default-jdk-headless",
     "jq": "jq",
     "mcs": "mono-mcs",

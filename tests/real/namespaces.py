@@ -74,6 +74,36 @@ def fleet(hostnames: Sequence[str]) -> Iterator[Network]:
         yield Network(host=host, guests=guests)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalancedNetwork:
+    """A load balancer that owns the endpoint's address, between a guest with many addresses and the nodes."""
+
+    balancer: Namespace
+    guest: Namespace
+    database: Namespace
+    nodes: tuple[Namespace, ...]
+
+
+@contextmanager
+def balanced(guests: Sequence[str], nodes: int) -> Iterator[BalancedNetwork]:
+    """Give the network of docs/guides/high-availability.md; all guests' addresses are in one namespace."""
+    with ExitStack() as undo:
+        balancer = _add(undo, "balancer", "10.77.1.10")
+        for bridge, *addresses in (("br0", "10.77.2.1/24", f"{ENDPOINT}/32"), ("br1", "10.77.1.10/24")):
+            _ip(balancer, "link", "add", bridge, "type", "bridge")
+            for address in addresses:
+                _ip(balancer, "addr", "add", address, "dev", bridge)
+            _ip(balancer, "link", "set", bridge, "up")
+        guest = _plug(balancer, "g0", _add(undo, "guest", guests[0]))
+        for address in guests[1:]:
+            _ip(guest, "addr", "add", f"{address}/24", "dev", "eth0")
+        members = [_add(undo, f"node{number}", f"10.77.1.{10 + number}") for number in range(1, nodes + 1)]
+        database = _add(undo, "database", "10.77.1.20")
+        for port, member in enumerate([database, *members]):
+            _plug(balancer, f"n{port}", member, "br1")
+        yield BalancedNetwork(balancer=balancer, guest=guest, database=database, nodes=tuple(members))
+
+
 def _add(undo: ExitStack, hostname: str, address: str) -> Namespace:
     space = Namespace(name=f"fw{os.getpid()}-{hostname}", address=address, hostname=hostname)
     subprocess.run(["ip", "netns", "add", space.name], check=True)
@@ -82,10 +112,10 @@ def _add(undo: ExitStack, hostname: str, address: str) -> Namespace:
     return space
 
 
-def _plug(host: Namespace, port: str, guest: Namespace) -> Namespace:
+def _plug(host: Namespace, port: str, guest: Namespace, bridge: str = "br0") -> Namespace:
     peer = ("type", "veth", "peer", "name", "eth0", "netns", guest.name)
     _ip(host, "link", "add", port, *peer)
-    _ip(host, "link", "set", port, "master", "br0", "up")
+    _ip(host, "link", "set", port, "master", bridge, "up")
     _ip(guest, "addr", "add", f"{guest.address}/24", "dev", "eth0")
     _ip(guest, "link", "set", "eth0", "up")
     # No default route: whatever else a program asks for is unreachable at once, not after a wait.
