@@ -239,6 +239,16 @@ def test_a_verb_for_all_leaves_alone_who_is_stopped(azure: Azure, path: str) -> 
     assert [event.resources for event in azure.fleet.shown("web_0")] == [("web_0",), ("web_2",)]
 
 
+@pytest.mark.rule("L-20")
+def test_a_redeploy_of_all_moves_who_is_powered_off_and_leaves_alone_who_is_deallocated(azure: Azure) -> None:
+    azure.post(f"{WEB}/virtualMachines/0/powerOff")
+    azure.post(f"{WEB}/virtualMachines/1/deallocate")
+
+    azure.post(f"{WEB}/redeploy")
+
+    assert [event.resources for event in azure.fleet.shown("web_0")] == [("web_0",), ("web_2",)]
+
+
 @pytest.mark.parametrize(
     ("verb", "code"),
     [

@@ -144,6 +144,35 @@ def test_a_machine_that_was_switched_off_and_then_deallocated_is_deallocated(azu
     assert azure.fleet.machine("box").power is PowerState.STOPPED
 
 
+@pytest.mark.rule("L-20")
+def test_a_machine_that_is_powered_off_is_redeployed_and_stays_off(azure: Azure) -> None:
+    azure.post(f"{BOX}/powerOff")
+
+    response = azure.post(f"{BOX}/redeploy")
+    azure.advance("5s")
+
+    assert response.status == 202
+    assert azure.progress(response) == "Succeeded"
+    assert power(azure, BOX) == "PowerState/stopped"
+
+
+@pytest.mark.rule("L-20")
+@pytest.mark.parametrize(
+    ("stop", "verb"),
+    [
+        pytest.param("deallocate", "redeploy", id="a deallocated machine is not redeployed"),
+        pytest.param("powerOff", "performMaintenance", id="maintenance of a machine that is off is refused"),
+        pytest.param("powerOff", "restart", id="a machine that is off is not restarted"),
+    ],
+)
+def test_what_azure_was_not_seen_to_do_to_a_stopped_machine_is_refused(
+    azure: Azure, stop: str, verb: str
+) -> None:
+    azure.post(f"{BOX}/{stop}")
+
+    assert azure.refused("POST", f"{BOX}/{verb}")[:2] == (409, "OperationNotAllowed")
+
+
 @pytest.mark.rule("T-20")
 def test_a_reimage_is_announced_only_where_the_machine_asks_for_it(azure: Azure) -> None:
     quiet = azure.post(f"{BOX}/reimage")

@@ -21,6 +21,7 @@ from fairwarning.core.model import (
     EventType,
     EvictionPolicy,
     PowerState,
+    ScopeKind,
     VmName,
 )
 from fairwarning.core.policy import PROFILES
@@ -341,10 +342,41 @@ def test_a_rebalance_recommendation_passes_without_an_impact() -> None:
     assert stage.machine("cheap_0").power is PowerState.RUNNING
 
 
-@pytest.mark.parametrize("cause", ["restart", "redeploy", "reimage", "evict"])
-def test_what_is_stopped_is_neither_restarted_nor_moved_nor_evicted(cause: str) -> None:
+@pytest.mark.rule("L-20")
+@pytest.mark.parametrize("cause", ["restart", "reimage", "evict"])
+def test_what_is_stopped_is_neither_restarted_nor_reimaged_nor_evicted(cause: str) -> None:
     stage = FleetHarness(Blueprint(name="cheap", spot=True))
     stage.stop("cheap_0")
 
     with pytest.raises(NotRunningError, match="cheap_0 is stopped"):
         stage.cause(cause, "cheap_0")
+
+
+@pytest.mark.rule("L-20")
+def test_a_stopped_machine_is_redeployed_with_notice_to_its_scope_and_stays_stopped() -> None:
+    stage = FleetHarness(WEB)
+    stage.stop("web_0")
+    before = stage.machine("web_0")
+
+    (event,) = stage.cause("redeploy", "web_0")
+
+    assert stage.status(event) is EventStatus.SCHEDULED
+
+    stage.approve(event, by="web_1")
+    stage.advance("5s")
+
+    assert stage.story(event) == ["scheduled", "approved", "started", "finished"]
+    after = stage.machine("web_0")
+    assert after.power is PowerState.STOPPED
+    assert after.host != before.host
+
+
+@pytest.mark.rule("L-20")
+@pytest.mark.rule("T-21")
+def test_a_stopped_machine_that_is_alone_is_redeployed_at_once() -> None:
+    stage = FleetHarness(Blueprint(name="db", kind=ScopeKind.STANDALONE))
+    stage.stop("db")
+
+    (event,) = stage.cause("redeploy", "db")
+
+    assert stage.status(event) is EventStatus.STARTED

@@ -117,7 +117,7 @@ def _check_machines(fleet: FleetState, cause: Cause, machines: Sequence[Machine]
     for machine in machines:
         if cause.spot_only and not machine.spot:
             raise NotSpotError(machine.name)
-        if cause.operation and cause.kind is not EventType.TERMINATE and machine.power is PowerState.STOPPED:
+        if cause.running_only and machine.power is PowerState.STOPPED:
             raise NotRunningError(machine.name)
         for event in fleet.scope(machine.scope).events.values():
             if cause.operation and event.kind is cause.kind and machine.name in event.undone:

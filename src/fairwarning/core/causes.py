@@ -40,6 +40,8 @@ class Cause:
     sudden: bool = False
     withdrawn_after: timedelta | None = None
     operation: bool = False
+    #: Whether a stopped machine cannot have it (L-20).
+    running_only: bool = False
     spot_only: bool = False
     image_only: bool = False
     summary: str
@@ -54,7 +56,7 @@ _USER, _FREEZE = EventSource.USER, EventType.FREEZE
 
 CAUSES: Mapping[str, Cause] = {
     "restart": Cause(
-        kind=EventType.REBOOT, source=_USER, text=Text.RESTART, operation=True,
+        kind=EventType.REBOOT, source=_USER, text=Text.RESTART, operation=True, running_only=True,
         summary="a user restarts the machine",
     ),
     "redeploy": Cause(
@@ -62,7 +64,7 @@ CAUSES: Mapping[str, Cause] = {
         summary="a user moves the machine to another host; ephemeral disks are lost",
     ),
     "reimage": Cause(
-        kind=EventType.REBOOT, source=_USER, operation=True, image_only=True,
+        kind=EventType.REBOOT, source=_USER, operation=True, running_only=True, image_only=True,
         summary="a user reimages the machine; announced only if the set asks for it",
     ),
     "freeze": Cause(
@@ -98,7 +100,8 @@ CAUSES: Mapping[str, Cause] = {
         summary="the host is expected to fail; a move is announced a week ahead",
     ),
     "evict": Cause(
-        kind=EventType.PREEMPT, lasts=timedelta(seconds=30), operation=True, spot_only=True,
+        kind=EventType.PREEMPT, lasts=timedelta(seconds=30), operation=True, running_only=True,
+        spot_only=True,
         summary="a Spot machine is evicted",
     ),
     "rebalance": Cause(

@@ -16,7 +16,7 @@
     ├── AlreadyUnderWayError     the machine has an unfinished event of this type
     ├── TooManyUserEventsError   the scope has as many user events as its profile allows
     ├── NotSpotError             only Spot machines can be evicted
-    ├── NotRunningError          a stopped machine cannot be restarted, moved or evicted
+    ├── NotRunningError          a stopped machine cannot be restarted, reimaged or evicted
     ├── EmulatorOnlyError        only the emulator can do this
     ├── MachinesListedError      the machines of this server are those of its inventory
     ├── MassRemovalError         an inventory lacks most of the machines
@@ -211,7 +211,7 @@ class NotSpotError(FairWarningError):
 
 
 class NotRunningError(FairWarningError):
-    """A stopped machine cannot be restarted, moved or evicted."""
+    """A stopped machine cannot be restarted, reimaged or evicted."""
 
     status_hint = 409
 

@@ -15,6 +15,7 @@ from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.resource_ids import machine_id, set_id
 from fairwarning.arm.state import ArmState
+from fairwarning.core.errors import NotRunningError
 from fairwarning.core.model import EventId, Machine, MachineRef, PowerState, Scope
 
 #: The verbs that are announced, and their causes in the core (L-14).
@@ -58,8 +59,8 @@ def act(edit: Edit, request: ArmRequest, verb: str, resource: str, selection: Se
         return operations.over_at_once(edit)
     refs = selection.refs if verb in _UNTIL_GONE else _unmarked(edit.state, verb, selection)
     if verb in ANNOUNCED_VERBS:
-        if selection.all and verb != "delete":
-            refs = [ref for ref in refs if edit.state.view.machine_at(ref).power is PowerState.RUNNING]
+        if verb != "delete":
+            refs = _not_stopped(edit.state, verb, refs, skip=selection.all)
         force = verb == "delete" and _is_forced(request)
         operation = announce(edit, ANNOUNCED_VERBS[verb], resource, refs, force=force)
         if verb == "osRollingUpgrade":
@@ -107,6 +108,18 @@ def _unmarked(state: ArmState, verb: str, selection: Selection) -> list[MachineR
         )
         raise AzureError(409, "OperationNotAllowed", message)
     return [ref for ref in selection.refs if ref not in marked]
+
+
+def _not_stopped(state: ArmState, verb: str, refs: Iterable[MachineRef], *, skip: bool) -> list[MachineRef]:
+    """Return the machines whose power allows a verb (L-20); refuse the others, or skip them."""
+    able: list[MachineRef] = []
+    for machine in map(state.view.machine_at, refs):
+        power, _ = render.power_state(state, machine)
+        if power == "running" or (power == "stopped" and verb == "redeploy"):
+            able.append(machine.ref)
+        elif not skip:
+            raise NotRunningError(machine.name)
+    return able
 
 
 def announce(
