@@ -53,6 +53,26 @@ def test_a_cause_can_name_a_host(manual: Server) -> None:
     assert event["resources"] == ["db"]
 
 
+def test_a_cause_can_name_several_hosts(manual: Server) -> None:
+    events = manual.cause("freeze", "--host", "host-db-0-0", "--host", "host-batch-0-0")
+
+    assert [event["resources"] for event in events] == [["db"], ["batch"]]
+
+
+def test_a_host_that_is_refused_does_not_undo_the_others(manual: Server) -> None:
+    done = manual.command(
+        "cause", "freeze", "--host", "host-db-0-0", "--host", "host-db-9-9", "--host", "host-batch-0-0"
+    )
+
+    assert done.code == 1
+    assert done.stderr.splitlines()[0] == "error: host-db-9-9: no machine is on host host-db-9-9"
+    assert [line.split()[1:4] for line in done.stdout.splitlines()[1:]] == [
+        ["Freeze", "Scheduled", "db"],
+        ["Freeze", "Scheduled", "batch"],
+    ]
+    assert len(json.loads(manual.tell("events", "--json"))) == 2
+
+
 def test_a_hardware_failure_can_have_another_event_type(manual: Server) -> None:
     (event,) = manual.cause("hardware-failure", "db", "--kind", "Reboot")
 

@@ -37,6 +37,39 @@ def test_the_help_of_every_command_has_an_example(path: tuple[str, ...]) -> None
     assert f"Example:\n    fairwarning {' '.join(path)}" in done.stdout
 
 
+def options_with_one_value(path: tuple[str, ...]) -> Iterator[str]:
+    """Yield the options of a command that take one value."""
+    command: click.Command | None = cli
+    for name in path:
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), name)
+    assert command is not None
+    for option in command.params:
+        if isinstance(option, click.Option) and not (option.multiple or option.is_flag):
+            yield option.opts[-1]
+
+
+@pytest.mark.parametrize(
+    ("path", "option"),
+    [
+        pytest.param(path, option, id=f"{' '.join(path)} {option}")
+        for path in commands(cli)
+        for option in options_with_one_value(path)
+    ],
+)
+def test_an_option_with_one_value_is_refused_if_it_is_given_twice(path: tuple[str, ...], option: str) -> None:
+    done = call(*path, option, "1", option, "2")
+
+    assert done.code == 2
+    assert f"Error: {option} is given twice, and takes one value\n" in done.stderr
+
+
+def test_options_of_the_program_that_exec_runs_are_its_own() -> None:
+    done = call("exec", "--vm", "web_0", "--", "true", "--vm", "1", "--vm", "2")
+
+    assert done.code == 3, done.stderr
+
+
 def test_the_help_lists_the_exit_codes() -> None:
     done = call("--help")
 
@@ -153,6 +186,9 @@ def test_the_authorities_of_the_machine_are_read_only_for_tls(
             id="a delay too long",
         ),
         pytest.param(["up", "--profile", "aws"], "'aws'", id="a profile that does not exist"),
+        pytest.param(
+            ["cause", "freeze", "--host", "a", "--host", "a"], "a host is named twice", id="a host twice"
+        ),
         pytest.param(
             ["cause", "restart"], "name a machine, or a host with --host", id="a cause without a machine"
         ),

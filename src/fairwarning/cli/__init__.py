@@ -5,7 +5,8 @@ Heavy libraries are imported where they are used, so that ``--help`` is quick. S
 then ``up.py``.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 
 import click
@@ -78,7 +79,26 @@ class Commands(click.Group):
                 print_note(f"note: the command {name} is now called {RENAMED[name]}")
             elif name not in MODULES and not name.startswith("-"):
                 ctx.fail(f"no such command {name!r}{did_you_mean(name, MODULES)}")
-        return super().resolve_command(ctx, args)
+        _, command, rest = resolved = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            _refuse_repetitions(command, name, rest, ctx)
+        return resolved
+
+
+def _refuse_repetitions(
+    command: click.Command, name: str, args: Sequence[str], parent: click.Context
+) -> None:
+    """Refuse an option that takes one value and is given twice: click would silently use the last value."""
+    context = click.Context(command, parent, name, **command.context_settings)
+    _, rest, given = command.make_parser(context).parse_args(list(args))
+    options = Counter(parameter for parameter in given if isinstance(parameter, click.Option))
+    for option, times in options.items():
+        if times > 1 and not (option.multiple or option.is_flag):
+            context.fail(f"{option.opts[-1]} is given twice, and takes one value")
+    if isinstance(command, click.Group) and rest:
+        child = command.get_command(context, rest[0])
+        if child is not None:
+            _refuse_repetitions(child, rest[0], rest[1:], context)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -141,7 +141,12 @@ def _print_events(body: bytes, json_: bool) -> None:
 @click.command(epilog="\b\nCauses:\n" + _CAUSE_LIST)
 @click.argument("what", metavar="CAUSE", type=click.Choice(list(CAUSES)))
 @click.argument("machines", metavar="[VM]...", nargs=-1, shell_complete=complete_machines)
-@click.option("--host", shell_complete=complete_hosts, help="All machines on this host, instead of VM.")
+@click.option(
+    "--host",
+    multiple=True,
+    shell_complete=complete_hosts,
+    help="All machines on this host, instead of VM; can be repeated.",
+)
 @click.option("--notice", type=DURATION_TEXT, help="Notice before the event starts.  [default: as on Azure]")
 @click.option(
     "--kind", type=click.Choice(list(map(str, EventType))), help="Event type, if the cause allows several."
@@ -151,7 +156,7 @@ def _print_events(body: bytes, json_: bool) -> None:
 def cause(
     what: str,
     machines: tuple[str, ...],
-    host: str | None,
+    host: tuple[str, ...],
     notice: str | None,
     kind: str | None,
     force: bool,
@@ -161,7 +166,8 @@ def cause(
 
     The command returns when the guests can see the event. The notice is that of Azure for the event type;
     --notice changes it. If no guest of the scope has polled in the last 24 hours, the action happens at
-    once, as on Azure. A name that several scopes have is written as scope/name.
+    once, as on Azure. A name that several scopes have is written as scope/name. With several hosts, each is
+    a request of its own: a host that is refused does not undo the others, and the exit code is 1.
 
     \b
     Example:
@@ -169,16 +175,55 @@ def cause(
       fairwarning cause freeze --host host-web-0-0 --notice 30s
       fairwarning cause hardware-failure db --kind Reboot
     """
-    if not machines and host is None:
+    if not machines and not host:
         raise click.UsageError("name a machine, or a host with --host")
+    if len(set(host)) < len(host):
+        raise click.UsageError("a host is named twice")
     request: dict[str, Json] = {"cause": what, "machines": [*machines], "force": force}
-    request |= {key: value for key, value in (("host", host), ("notice", notice), ("kind", kind)) if value}
+    request |= {key: value for key, value in (("notice", notice), ("kind", kind)) if value}
     client = connect()
+    if len(host) > 1:
+        _cause_on_hosts(client, request, host, json_)
+        return
+    if host:
+        request["host"] = host[0]
     with suggest_machines(client, machines):
         body = client.call("POST", "/events", request)
-    _print_events(body, json_)
-    if (hint := decode(body, EventList).hint) is not None:
-        print_note(hint)
+    _print_announced([body], json_)
+
+
+def _cause_on_hosts(
+    client: OperatorClient, request: dict[str, Json], hosts: Sequence[str], json_: bool
+) -> None:
+    bodies: list[bytes] = []
+    refused = False
+    try:
+        for host in hosts:
+            try:
+                bodies.append(client.call("POST", "/events", request | {"host": host}))
+            except OperatorRefusalError as refusal:
+                refused = True
+                OperatorRefusalError(
+                    f"{host}: {refusal.message}", *refusal.hints, status=refusal.status, kind=refusal.kind
+                ).show()
+    finally:
+        # A refusal does not undo what was done before it.
+        if bodies:
+            _print_announced(bodies, json_)
+    if refused:
+        click.get_current_context().exit(1)
+
+
+def _print_announced(bodies: Sequence[bytes], json_: bool) -> None:
+    """Print the events of several answers as one list, and what the answers say about guests."""
+    events: list[Json] = []
+    for body in bodies:
+        part = json_member(body, "events")
+        events += part if isinstance(part, list) else []
+    _print_events(json.dumps({"events": events}).encode(), json_)
+    for body in bodies:
+        if (hint := decode(body, EventList).hint) is not None:
+            print_note(hint)
 
 
 _EVENT_ARGUMENT = click.argument(
