@@ -37,6 +37,7 @@ from fairwarning.core.model import (
     EventId,
     EventStatus,
     EventType,
+    HostId,
     Machine,
     MachineRef,
     PowerState,
@@ -130,6 +131,7 @@ class FleetHarness:
         self,
         cause: str,
         *machines: str,
+        host: str | None = None,
         notice: str | None = None,
         kind: EventType | None = None,
         force: bool = False,
@@ -138,7 +140,10 @@ class FleetHarness:
         command = Schedule(
             id=self.new_id(),
             cause=cause,
-            machines=tuple(self.ref(name) for name in machines),
+            machines=tuple(self.ref(name) for name in machines)
+            if host is None
+            else self.engine.directory.machines_on_host(host),
+            host=None if host is None else HostId(host),
             notice=None if notice is None else span(notice),
             kind=kind,
             force=force,

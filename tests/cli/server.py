@@ -191,7 +191,8 @@ def up(
     """Give a server on free ports; ends it if the test did not."""
     ready = scratch / "ready.json"
     ready.unlink(missing_ok=True)  # a server that was killed has left it behind
-    arguments = ["up", "--port-base", "0", "--ready-file", str(ready), *words]
+    ports = () if "--port-base" in words else ("--port-base", "0")
+    arguments = ["up", *ports, "--ready-file", str(ready), *words]
     process = start(arguments, scratch / "stdout", scratch / "stderr")
     try:
         until(lambda: ready.exists() or process.poll() is not None, "up is ready")

@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.causes import CAUSES, Text
+from fairwarning.core.causes import CAUSES, MAINTENANCE, Text
 from fairwarning.core.errors import (
     AlreadyUnderWayError,
     InvalidError,
@@ -29,6 +29,8 @@ from tests.fleet_harness import NOON, FleetHarness, run, span
 
 WEB = Blueprint(name="web", count=3)
 SPOT = Blueprint(name="cheap", count=3, spot=True)
+WEB_ON_KVM = Blueprint(name="web", host="kvm-1")
+DB_ON_KVM = Blueprint(name="db", kind=ScopeKind.STANDALONE, host="kvm-1")
 
 
 @pytest.mark.rule("L-06")
@@ -255,6 +257,7 @@ def test_today_there_is_no_limit() -> None:
         pytest.param("evict", "evict", id="two evictions"),
     ],
 )
+@pytest.mark.rule("L-21")
 def test_a_second_operation_of_the_same_kind_is_refused_until_the_first_is_done(
     first: str, second: str
 ) -> None:
@@ -266,6 +269,76 @@ def test_a_second_operation_of_the_same_kind_is_refused_until_the_first_is_done(
 
     assert refusal.value.status_hint == 409
     assert [one.id for one in stage.pending("cheap")] == [event]
+
+
+@pytest.mark.rule("L-21")
+@pytest.mark.parametrize("cause", [*MAINTENANCE, "hardware-failure"])
+@pytest.mark.parametrize(
+    "first", [pytest.param((), id="of the whole host"), pytest.param(("db",), id="of one of its machines")]
+)
+def test_the_same_cause_on_the_same_host_is_refused_until_the_first_is_done(
+    cause: str, first: tuple[str, ...]
+) -> None:
+    stage = FleetHarness(WEB_ON_KVM, DB_ON_KVM)
+    events = stage.cause(cause, *first, host=None if first else "kvm-1")
+
+    with pytest.raises(AlreadyUnderWayError) as refusal:
+        stage.cause(cause, host="kvm-1")
+
+    assert refusal.value.event.id in events
+    assert f"an unfinished {cause} of host kvm-1: event {refusal.value.event.id} is" in str(refusal.value)
+    assert {event.id for event in (*stage.pending("web"), *stage.pending("db"))} == set(events)
+
+
+@pytest.mark.rule("L-21")
+def test_a_cause_can_be_repeated_on_a_host_once_the_first_is_done() -> None:
+    stage = FleetHarness(DB_ON_KVM)
+    stage.cause("host-reboot", host="kvm-1")
+    stage.advance("16m")
+
+    assert stage.cause("host-reboot", host="kvm-1") != ()
+
+
+@pytest.mark.rule("L-21")
+def test_another_cause_on_the_same_host_is_no_repetition() -> None:
+    stage = FleetHarness(DB_ON_KVM)
+    stage.cause("freeze", host="kvm-1")
+
+    assert stage.cause("live-migrate", host="kvm-1") != ()
+
+
+@pytest.mark.rule("L-21")
+def test_a_machine_that_moved_is_part_of_what_happens_to_its_new_host() -> None:
+    stage = FleetHarness(DB_ON_KVM)
+    stage.cause("freeze", host="kvm-1", notice="1h")
+    (move,) = stage.cause("redeploy", "db")
+    stage.approve(move, by="db")
+    stage.advance("5s")
+
+    assert stage.cause("freeze", host=stage.machine("db").host) != ()
+
+
+@pytest.mark.rule("L-13")
+@pytest.mark.rule("L-21")
+def test_machines_that_are_named_can_have_the_same_maintenance_twice() -> None:
+    stage = FleetHarness(DB_ON_KVM)
+    stage.cause("freeze", host="kvm-1")
+
+    stage.cause("freeze", "db")
+
+    assert len(stage.pending("db")) == 2
+
+
+@pytest.mark.rule("L-21")
+def test_a_rollout_goes_on_although_the_hosts_of_its_machines_have_such_maintenance() -> None:
+    stage = FleetHarness(Blueprint(name="web", count=2, update_domains=2, host="kvm-1"))
+    stage.cause("freeze", host="kvm-1", notice="30m")
+
+    stage.walk("web", "freeze")
+    stage.advance("2h")
+
+    assert stage.scope("web").facts.walk is None
+    assert stage.pending("web") == ()
 
 
 @pytest.mark.parametrize(

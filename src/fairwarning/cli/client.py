@@ -48,7 +48,7 @@ _HINTS: Mapping[str, str] = {
     "unknown-walk": _PENDING,
     "walk-under-way": f"{PROGRAM} rollout --scope SCOPE --stop ends it",
     "too-many-user-events": _PENDING,
-    "already-under-way": f"{PROGRAM} approve EVENT starts it now, {PROGRAM} cancel EVENT cancels it",
+    "already-under-way": f"{PROGRAM} approve EVENT lets it start, {PROGRAM} cancel EVENT cancels it",
     "reports-refused": f"start the server with: {PROGRAM} up --driver external",
     "storage-error": f"the server's log has the reason; {_DOCTOR}",
     "store-failed": _DOCTOR,

@@ -39,6 +39,7 @@ from fairwarning.core.model import (
     Event,
     EventId,
     EventType,
+    HostId,
     MachineRef,
     PowerState,
     Principal,
@@ -124,7 +125,8 @@ class Control:
 
         def fill(draft: Draft) -> EventId:
             refs = machines_or_host(draft.view, machines, host)
-            return draft.cause(cause, refs, notice=notice, kind=kind, force=force)
+            on_host = None if host is None else HostId(host)
+            return draft.cause(cause, refs, host=on_host, notice=notice, kind=kind, force=force)
 
         return await self._announce(principal, cause, fill)
 

@@ -23,6 +23,7 @@ from fairwarning.core.model import (
     EventSource,
     EventStatus,
     EventType,
+    HostId,
     Machine,
     PowerState,
     Scope,
@@ -39,6 +40,8 @@ class Announcement(NamedTuple):
     id: EventId
     cause: str
     by: str
+    #: The host that the request names instead of machines.
+    host: HostId | None = None
     notice: timedelta | None = None
     kind: EventType | None = None
     force: bool = False
@@ -67,6 +70,7 @@ def announce(
         raise InvalidError("notice", "must be between zero and ten years")
     _check_event_type(request, cause)
     _check_machines(fleet, cause, machines)
+    _check_repetitions(fleet, request, cause, machines)
     for number, group in enumerate(_group_machines(fleet, cause, machines)):
         scope = fleet.scope(group[0].scope)
         event_id = request.id if number == 0 else derive_id(request.id, str(number))
@@ -119,9 +123,6 @@ def _check_machines(fleet: FleetState, cause: Cause, machines: Sequence[Machine]
             raise NotSpotError(machine.name)
         if cause.running_only and machine.power is PowerState.STOPPED:
             raise NotRunningError(machine.name)
-        for event in fleet.scope(machine.scope).events.values():
-            if cause.operation and event.kind is cause.kind and machine.name in event.undone:
-                raise AlreadyUnderWayError(machine.name, cause.kind, event)
     limit = fleet.policy.max_user_events
     if cause.source is not EventSource.USER or limit is None:
         return
@@ -130,6 +131,26 @@ def _check_machines(fleet: FleetState, cause: Cause, machines: Sequence[Machine]
         events = fleet.scope(scope_id).events.values()
         if requested + sum(event.source is EventSource.USER for event in events) > limit:
             raise TooManyUserEventsError(scope_id, limit)
+
+
+def _check_repetitions(
+    fleet: FleetState, request: Announcement, cause: Cause, machines: Iterable[Machine]
+) -> None:
+    """L-21: an operation on a machine, and what happens to a host, is announced once until it is done."""
+    for machine in machines:
+        for event in fleet.scope(machine.scope).events.values():
+            what = _repeated(event, request, cause)
+            if what is not None and machine.name in event.undone:
+                raise AlreadyUnderWayError(machine.name, what, event)
+
+
+def _repeated(event: Event, request: Announcement, cause: Cause) -> str | None:
+    """Return what of an unfinished event the request would repeat; None if nothing."""
+    if cause.operation:
+        return event.kind if event.kind is cause.kind else None
+    if request.host is None or event.cause != request.cause:
+        return None
+    return f"{request.cause} of host {request.host}" if barrier.is_of_host(event.barrier, request.host) else None
 
 
 def _group_machines(fleet: FleetState, cause: Cause, machines: Iterable[Machine]) -> list[list[Machine]]:

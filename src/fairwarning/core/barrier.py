@@ -31,6 +31,11 @@ def of_host(host: HostId, command: EventId) -> BarrierId:
     return BarrierId(f"host:{host}:{command}")
 
 
+def is_of_host(barrier: BarrierId, host: HostId) -> bool:
+    """Whether events behind the barrier are maintenance of the host."""
+    return barrier.rpartition(":")[0] == f"host:{host}"
+
+
 def of_deletes(set_id: str) -> BarrierId:
     """Return the barrier of a scale set's pending deletes."""
     return BarrierId(f"deletes:{set_id}")

@@ -16,6 +16,7 @@ from fairwarning.core.model import (
     EventId,
     EventType,
     EvictionPolicy,
+    HostId,
     MachineRef,
     PowerState,
     ScopeId,
@@ -62,11 +63,12 @@ class DeleteScopes(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """Trigger an event on one or more machines."""
+    """Trigger an event on one or more machines; ``host`` if they were named by their host."""
 
     id: EventId
     cause: str
     machines: tuple[MachineRef, ...]
+    host: HostId | None = None
     notice: timedelta | None = None
     kind: EventType | None = None
     force: bool = False

@@ -189,6 +189,7 @@ def _schedule(fleet: FleetState, command: Schedule, now: datetime) -> Iterator[C
         id=command.id,
         cause=command.cause,
         by=command.by,
+        host=command.host,
         notice=command.notice,
         kind=command.kind,
         force=command.force,

@@ -13,7 +13,7 @@
     ├── IllegalTransitionError   the status of the event does not allow this
     ├── ImpactOverError          the machine has had the impact of the event
     ├── ReportsRefusedError      the driver observes impacts itself
-    ├── AlreadyUnderWayError     the machine has an unfinished event of this type
+    ├── AlreadyUnderWayError     the machine has an unfinished event of this type or cause
     ├── TooManyUserEventsError   the scope has as many user events as its profile allows
     ├── NotSpotError             only Spot machines can be evicted
     ├── NotRunningError          a stopped machine cannot be restarted, reimaged or evicted
@@ -35,7 +35,7 @@ and the core does not depend on HTTP.
 
 from typing import ClassVar
 
-from fairwarning.core.model import Event, EventId, EventType, Principal, ScopeId, VmName
+from fairwarning.core.model import Event, EventId, Principal, ScopeId, VmName
 
 
 class FairWarningError(Exception):
@@ -178,14 +178,14 @@ class ReportsRefusedError(FairWarningError):
 
 
 class AlreadyUnderWayError(FairWarningError):
-    """The machine has an unfinished event of this type."""
+    """The machine has an unfinished event of this type or cause."""
 
     status_hint = 409
 
-    def __init__(self, machine: VmName, kind: EventType, event: Event) -> None:
-        super().__init__(f"{machine} already has an unfinished {kind}: event {event.id} is {event.status}")
+    def __init__(self, machine: VmName, what: str, event: Event) -> None:
+        super().__init__(f"{machine} already has an unfinished {what}: event {event.id} is {event.status}")
         self.machine = machine
-        self.kind = kind
+        self.what = what
         self.event = event
 
 
