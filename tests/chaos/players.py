@@ -25,6 +25,8 @@ GUEST = {"Metadata": "true"}
 GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/fairwarning/providers/Microsoft.Compute"
 VERSION = {"api-version": "2024-07-01"}
 CAUSES = ("restart", "redeploy", "freeze", "live-migrate", "host-reboot", "hardware-failure", "delete")
+#: Those without a notice: the machines that are deleted here have no terminate notification.
+UNANNOUNCED = ("hardware-failure", "delete")
 PAGE = 1000
 #: The errors of a request to a killed server.
 DEAD = (httpx2.TransportError, OSError)
@@ -133,11 +135,8 @@ class Game:
             if not machine["name"].startswith("vm"):
                 return
             self.ledger.doomed.add(full(machine))
-        wish: Json = {
-            "cause": cause,
-            "machines": [full(machine)],
-            "notice": self.chance.choice(("0s", "10s", "15m", "2d")),
-        }
+        notice = "0s" if cause in UNANNOUNCED else self.chance.choice(("0s", "10s", "15m", "2d"))
+        wish: Json = {"cause": cause, "machines": [full(machine)], "notice": notice}
         answer = await client.post(self._operator("events"), json=wish)
         for event in answer.json()["events"] if answer.status_code == 201 else ():
             self.ledger.announced.add(event["id"])

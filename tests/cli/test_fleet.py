@@ -73,6 +73,16 @@ def test_a_host_that_is_refused_does_not_undo_the_others(manual: Server) -> None
     assert len(json.loads(manual.tell("events", "--json"))) == 2
 
 
+@pytest.mark.rule("T-43")
+def test_a_notice_of_a_delete_that_would_be_ignored_is_refused_with_a_way_to_enable_it(manual: Server) -> None:
+    done = manual.command("cause", "delete", "web_0", "--notice", "10m")
+
+    assert done.code == 1
+    assert done.stderr.startswith("error: web_0 gets no notice of a delete: terminate notification is not")
+    assert "hint: az vmss update --enable-terminate-notification true" in done.stderr
+    assert "web_0" in manual.tell("vms")
+
+
 def test_a_hardware_failure_can_have_another_event_type(manual: Server) -> None:
     (event,) = manual.cause("hardware-failure", "db", "--kind", "Reboot")
 

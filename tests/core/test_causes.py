@@ -9,9 +9,13 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import CAUSES, MAINTENANCE, Text
 from fairwarning.core.errors import (
     AlreadyUnderWayError,
+    FairWarningError,
     InvalidError,
+    NoImageNoticeError,
+    NoTerminateNoticeError,
     NotRunningError,
     NotSpotError,
+    SpotIsNotWarnedError,
     TooManyUserEventsError,
 )
 from fairwarning.core.model import (
@@ -20,6 +24,7 @@ from fairwarning.core.model import (
     EventStatus,
     EventType,
     EvictionPolicy,
+    HostId,
     PowerState,
     ScopeKind,
     VmName,
@@ -29,8 +34,8 @@ from tests.fleet_harness import NOON, FleetHarness, run, span
 
 WEB = Blueprint(name="web", count=3)
 SPOT = Blueprint(name="cheap", count=3, spot=True)
-WEB_ON_KVM = Blueprint(name="web", host="kvm-1")
-DB_ON_KVM = Blueprint(name="db", kind=ScopeKind.STANDALONE, host="kvm-1")
+WEB_ON_KVM = Blueprint(name="web", host=HostId("kvm-1"))
+DB_ON_KVM = Blueprint(name="db", kind=ScopeKind.STANDALONE, host=HostId("kvm-1"))
 
 
 @pytest.mark.rule("L-06")
@@ -331,7 +336,7 @@ def test_machines_that_are_named_can_have_the_same_maintenance_twice() -> None:
 
 @pytest.mark.rule("L-21")
 def test_a_rollout_goes_on_although_the_hosts_of_its_machines_have_such_maintenance() -> None:
-    stage = FleetHarness(Blueprint(name="web", count=2, update_domains=2, host="kvm-1"))
+    stage = FleetHarness(Blueprint(name="web", count=2, update_domains=2, host=HostId("kvm-1")))
     stage.cause("freeze", host="kvm-1", notice="30m")
 
     stage.walk("web", "freeze")
@@ -358,6 +363,67 @@ def test_a_request_that_makes_no_sense_is_refused(
 
     with pytest.raises(InvalidError, match=problem):
         stage.cause(cause, *machines, notice=notice)
+
+
+@pytest.mark.rule("T-43")
+@pytest.mark.parametrize(
+    ("cause", "error", "problem"),
+    [
+        pytest.param(
+            "delete",
+            NoTerminateNoticeError,
+            r"terminate notification is not .*terminate_notice",
+            id="a delete",
+        ),
+        pytest.param("reimage", NoImageNoticeError, "OS image notification is not enabled", id="a reimage"),
+    ],
+)
+def test_a_notice_that_the_model_does_not_allow_is_refused(
+    cause: str, error: type[FairWarningError], problem: str
+) -> None:
+    stage = FleetHarness(WEB)
+
+    with pytest.raises(error, match=f"web_0 gets no notice of a {cause}: {problem}"):
+        stage.cause(cause, "web_0", notice="10m")
+
+    assert error.status_hint == 409
+    assert stage.machines("web") == ["web_0", "web_1", "web_2"]
+    assert stage.pending("web") == ()
+
+
+@pytest.mark.rule("T-43")
+def test_a_notice_of_a_delete_is_refused_for_spot_machines() -> None:
+    stage = FleetHarness(SPOT)
+
+    with pytest.raises(SpotIsNotWarnedError):
+        stage.cause("delete", "cheap_0", notice="10m")
+
+
+@pytest.mark.rule("T-43")
+def test_a_delete_with_terminate_notification_takes_another_notice() -> None:
+    stage = FleetHarness(replace(WEB, terminate_notice=span("5m")))
+
+    (event,) = stage.cause("delete", "web_0", notice="10m")
+
+    assert stage.event(event).not_before == NOON + span("10m")
+
+
+@pytest.mark.rule("T-43")
+@pytest.mark.parametrize(
+    ("cause", "notice", "force", "problem"),
+    [
+        pytest.param("delete", "10m", True, "notice: a forced delete has none", id="forced, with a notice"),
+        pytest.param("hardware-failure", "10m", False, "notice: a hardware-failure has none", id="sudden"),
+        pytest.param("restart", None, True, "force: only a delete", id="a forced restart"),
+    ],
+)
+def test_what_a_cause_cannot_do_is_refused(cause: str, notice: str | None, force: bool, problem: str) -> None:
+    stage = FleetHarness(WEB)
+
+    with pytest.raises(InvalidError, match=problem):
+        stage.cause(cause, "web_0", notice=notice, force=force)
+
+    assert stage.pending("web") == ()
 
 
 @pytest.mark.rule("L-05")

@@ -49,6 +49,10 @@ _HINTS: Mapping[str, str] = {
     "walk-under-way": f"{PROGRAM} rollout --scope SCOPE --stop ends it",
     "too-many-user-events": _PENDING,
     "already-under-way": f"{PROGRAM} approve EVENT lets it start, {PROGRAM} cancel EVENT cancels it",
+    "no-terminate-notice": (
+        "az vmss update --enable-terminate-notification true, then az vmss update-instances; or "
+        f"{PROGRAM} up --terminate-notice 5m; or terminate_notice in the file of {PROGRAM} serve"
+    ),
     "reports-refused": f"start the server with: {PROGRAM} up --driver external",
     "storage-error": f"the server's log has the reason; {_DOCTOR}",
     "store-failed": _DOCTOR,

@@ -11,8 +11,11 @@ from fairwarning.core.changes import Change, EventChanged, EventMilestone
 from fairwarning.core.errors import (
     AlreadyUnderWayError,
     InvalidError,
+    NoImageNoticeError,
+    NoTerminateNoticeError,
     NotRunningError,
     NotSpotError,
+    SpotIsNotWarnedError,
     TooManyUserEventsError,
 )
 from fairwarning.core.fleet import FleetState
@@ -69,6 +72,7 @@ def announce(
     if request.notice is not None and not timedelta(0) <= request.notice <= LONGEST_NOTICE:
         raise InvalidError("notice", "must be between zero and ten years")
     _check_event_type(request, cause)
+    _check_notice(request, cause, machines)
     _check_machines(fleet, cause, machines)
     _check_repetitions(fleet, request, cause, machines)
     for number, group in enumerate(_group_machines(fleet, cause, machines)):
@@ -115,6 +119,22 @@ def _check_event_type(request: Announcement, cause: Cause) -> None:
         )
 
 
+def _check_notice(request: Announcement, cause: Cause, machines: Iterable[Machine]) -> None:
+    """T-43: what would be ignored is refused."""
+    if request.force and cause.kind is not EventType.TERMINATE:
+        raise InvalidError("force", f"only a delete can be forced, not a {request.cause}")
+    if not request.notice:
+        return
+    if request.force or cause.sudden:
+        raise InvalidError("notice", f"a {'forced delete' if request.force else request.cause} has none")
+    for machine in machines:
+        model = machine.model
+        if cause.kind is EventType.TERMINATE and model.terminate_notice is None:
+            raise SpotIsNotWarnedError if machine.spot else NoTerminateNoticeError(machine.name)
+        if cause.image_only and not model.image_notice:
+            raise NoImageNoticeError(machine.name)
+
+
 def _check_machines(fleet: FleetState, cause: Cause, machines: Sequence[Machine]) -> None:
     if len({machine.ref for machine in machines}) != len(machines):
         raise InvalidError("machines", "a machine is named twice")
@@ -150,7 +170,9 @@ def _repeated(event: Event, request: Announcement, cause: Cause) -> str | None:
         return event.kind if event.kind is cause.kind else None
     if request.host is None or event.cause != request.cause:
         return None
-    return f"{request.cause} of host {request.host}" if barrier.is_of_host(event.barrier, request.host) else None
+    return (
+        f"{request.cause} of host {request.host}" if barrier.is_of_host(event.barrier, request.host) else None
+    )
 
 
 def _group_machines(fleet: FleetState, cause: Cause, machines: Iterable[Machine]) -> list[list[Machine]]:

@@ -17,6 +17,8 @@
     ├── TooManyUserEventsError   the scope has as many user events as its profile allows
     ├── NotSpotError             only Spot machines can be evicted
     ├── NotRunningError          a stopped machine cannot be restarted, reimaged or evicted
+    ├── NoTerminateNoticeError   the machine gets no notice before it is deleted
+    ├── NoImageNoticeError       the machine gets no notice before it is reimaged
     ├── EmulatorOnlyError        only the emulator can do this
     ├── MachinesListedError      the machines of this server are those of its inventory
     ├── MassRemovalError         an inventory lacks most of the machines
@@ -217,6 +219,32 @@ class NotRunningError(FairWarningError):
 
     def __init__(self, machine: VmName) -> None:
         super().__init__(f"{machine} is stopped")
+        self.machine = machine
+
+
+class NoTerminateNoticeError(FairWarningError):
+    """The machine gets no notice before it is deleted."""
+
+    status_hint = 409
+
+    def __init__(self, machine: VmName) -> None:
+        super().__init__(
+            f"{machine} gets no notice of a delete: terminate notification is not enabled in its model "
+            "(terminate_notice of its set, 5m to 15m)"
+        )
+        self.machine = machine
+
+
+class NoImageNoticeError(FairWarningError):
+    """The machine gets no notice before it is reimaged."""
+
+    status_hint = 409
+
+    def __init__(self, machine: VmName) -> None:
+        super().__init__(
+            f"{machine} gets no notice of a reimage: OS image notification is not enabled in its model "
+            "(osImageNotificationProfile of its set)"
+        )
         self.machine = machine
 
 
