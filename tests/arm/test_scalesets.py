@@ -374,3 +374,30 @@ def test_a_set_that_is_not_there_has_nothing_done_to_it(azure: Azure) -> None:
     for method, path in (("POST", "restart"), ("GET", "instanceView"), ("POST", "delete"), ("GET", "skus")):
         assert azure.refused(method, f"{SET}/none/{path}", ids("0"))[:2] == (404, "ResourceNotFound")
     assert azure.refused("PATCH", f"{SET}/none", {})[:2] == (404, "ResourceNotFound")
+
+
+# -- lifecycle hooks
+
+
+@pytest.mark.rule("T-44")
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.parametrize("hook", ["UpgradeAutoOSScheduling", "Nonsense"])
+def test_a_lifecycle_hook_is_refused(azure: Azure, method: str, hook: str) -> None:
+    before = azure.get(WEB, version=NEWEST)
+    hooks: Json = [{"type": hook, "waitDuration": "PT1H", "defaultAction": "Approve"}]
+    body = scale_set(3, lifecycleHooksProfile={"lifecycleHooks": hooks})
+
+    status, code, message = azure.refused(method, WEB, body, version=NEWEST)
+
+    assert (status, code) == (400, "InvalidParameter")
+    assert message == (
+        "The value of parameter properties.lifecycleHooksProfile is invalid: "
+        "lifecycle hooks are not supported by this server."
+    )
+    assert azure.get(WEB, version=NEWEST) == before
+
+
+@pytest.mark.rule("T-44")
+@pytest.mark.parametrize("profile", [None, {}, {"lifecycleHooks": []}, {"lifecycleHooks": None}])
+def test_a_profile_without_lifecycle_hooks_is_accepted(azure: Azure, profile: Json) -> None:
+    azure.patch(WEB, {"properties": {"lifecycleHooksProfile": profile}}, version=NEWEST)

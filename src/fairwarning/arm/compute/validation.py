@@ -52,6 +52,12 @@ _TAGS: tuple[Check, str] = (
     "it must be an object of strings",
 )
 
+# GAP(T-44): hooks are not implemented, so nothing would wait for them.
+_NO_HOOKS: tuple[Check, str] = (
+    lambda value: isinstance(value, dict) and not any(value.values()),
+    "lifecycle hooks are not supported by this server",
+)
+
 
 def _one_of(*words: str) -> tuple[Check, str]:
     return lambda value: value in words, f"it must be one of {', '.join(words)}"
@@ -102,6 +108,7 @@ SHAPES: Mapping[Path, tuple[Check, str]] = {
     ("properties", "platformUpdateDomainCount"): _COUNT,
     ("properties", "protectionPolicy"): _OBJECT,
     ("properties", "protectionPolicy", "protectFromScaleIn"): _FLAG,
+    ("properties", "lifecycleHooksProfile"): _NO_HOOKS,
     _POLICY: _OBJECT,
     **{(*_POLICY, name): _OBJECT for name in APPROVALS},
     **{(*_POLICY, name, "automaticallyApprove"): _FLAG for name in APPROVALS},
