@@ -62,7 +62,7 @@ def expected(prepare: Callable[[Request], CacheableGet | None], data: bytes) -> 
 
 
 ENGINE = Engine(MemoryStore(), ManualClock(NOON), SimulatedDriver(), Policy())
-PREPARE = MetadataApp(Control(ENGINE), UNHURRIED).prepare
+APP = MetadataApp(Control(ENGINE), UNHURRIED)
 
 
 @settings(max_examples=75)
@@ -80,8 +80,8 @@ def test_whatever_came_before_each_of_many_heads_asks_for_what_its_own_lines_say
 
 def check_lookups(sent: list[bytes]) -> None:
     """Check that the cache finds for each head what the head itself asks for."""
-    cache = RequestCache(PREPARE, max_entries=3)
+    cache = RequestCache(APP.prepare, APP.headers, max_entries=3)
 
     for data in sent * 2:
         cached = cache.lookup(data)
-        assert (None if cached is None else cached.get) == expected(PREPARE, data)
+        assert (None if cached is None else cached.get) == expected(APP.prepare, data)

@@ -34,11 +34,6 @@ class Request(NamedTuple):  # cheaper to make than a dataclass, and made for eac
     keep_alive: bool
     version: str = "1.1"
 
-    def header(self, name: str) -> str | None:
-        """Return the first value of a header, whatever the case of its name."""
-        values = self.headers.get(name.lower())
-        return values[0] if values else None
-
 
 @dataclass(frozen=True, slots=True)
 class Response:

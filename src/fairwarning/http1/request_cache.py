@@ -8,12 +8,13 @@ dropped. A request enters the cache when it is seen for the second time; the fir
 so a client that never repeats a request does not fill the cache.
 
 Requests that differ only in ignored headers (a fresh request id, say) share one entry under their
-normalized head: the head without well-formed lines of ignored headers. A malformed line is kept, so it
-never matches. Empty lines are kept, too, so bytes that continue after the end of a head never match.
+normalized head: the head without well-formed lines of ignored headers. Headers are ignored unless they are
+framing, or the application says that it reads them. A malformed line is kept, so it never matches. Empty
+lines are kept, too, so bytes that continue after the end of a head never match.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from fairwarning.http1.head_parser import FIELD, read_head
@@ -24,20 +25,22 @@ MAX_ENTRIES = 8_192
 MAX_ENTRY_BYTES = 1_024
 GENERATION_SECONDS = 60.0
 
-#: The headers that decide where a request ends, whether the connection stays, and whether a GET is cacheable.
-SIGNIFICANT_HEADERS = (
-    "connection", "content-length", "expect", "host", "if-none-match", "metadata", "transfer-encoding",
-    "x-forwarded-for",
-)  # fmt: skip
+#: The headers that decide where a request ends, and whether the connection stays.
+FRAMING_HEADERS = ("connection", "content-length", "expect", "host", "transfer-encoding")
 
 _END = b"\r\n\r\n"
-# The first letter is matched separately, so that most other lines fail at their first character. A line that
-# matches without being significant stays in the normalized head, which is harmless.
-_SIGNIFICANT = (
-    rf"[{''.join(name[0] + name[0].upper() for name in SIGNIFICANT_HEADERS)}]"
-    rf"(?i:{'|'.join(name[1:] for name in SIGNIFICANT_HEADERS)}):"
-)
-_IGNORED_LINE = re.compile(rf"\n(?!{_SIGNIFICANT}){FIELD}\r(?=\n)".encode())
+
+
+def _ignored_line(application_headers: Collection[str]) -> re.Pattern[bytes]:
+    """Return the pattern of a well-formed line whose header nothing reads."""
+    names = (*FRAMING_HEADERS, *application_headers)
+    # The first letter is matched separately, so that most other lines fail at their first character. A line
+    # that matches without being significant stays in the normalized head, which is harmless.
+    significant = (
+        rf"[{''.join(name[0] + name[0].upper() for name in names)}]"
+        rf"(?i:{'|'.join(name[1:] for name in names)}):"
+    )
+    return re.compile(rf"\n(?!{significant}){FIELD}\r(?=\n)".encode())
 
 
 class CachedRequest(NamedTuple):
@@ -48,12 +51,17 @@ class CachedRequest(NamedTuple):
 
 
 class RequestCache:
-    """Parsed requests by their bytes, in two generations."""
+    """Parsed requests by their bytes, in two generations; ``headers`` are those that ``prepare`` reads."""
 
     def __init__(
-        self, prepare: Callable[[Request], CacheableGet | None] | None, max_entries: int = MAX_ENTRIES
+        self,
+        prepare: Callable[[Request], CacheableGet | None] | None,
+        headers: Collection[str] = (),
+        *,
+        max_entries: int = MAX_ENTRIES,
     ) -> None:
         self._prepare = prepare
+        self._ignored_line = _ignored_line(headers)
         self._max_entries = max_entries
         #: The current generation; connections look here before they call ``lookup``.
         self.recent: dict[bytes, CachedRequest] = {}
@@ -74,7 +82,7 @@ class RequestCache:
         if cached is None:
             if len(data) > HEAD_LIMIT or not data.endswith(_END) or data.count(b"\n") > LINE_LIMIT:
                 return None
-            normalized = _IGNORED_LINE.sub(b"", data)
+            normalized = self._ignored_line.sub(b"", data)
             cached = self._normalized.get(normalized) or self._parse(data, normalized)
             if cached is None or not self._seen_before(data, cached):
                 return cached

@@ -7,7 +7,7 @@ address; each account also stands for its address when connections are counted.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
@@ -48,6 +48,11 @@ class FastPath(Protocol):
 class FastPathRoutes(Protocol[K]):
     """Decides which requests are cacheable, and gives each caller its fast path."""
 
+    @property
+    def headers(self) -> Collection[str]:
+        """The headers that the answer to a cacheable request depends on, in lower case."""
+        ...
+
     def prepare(self, request: Request) -> CacheableGet | None:
         """Return the cacheable form of a request, if it has one."""
         ...
@@ -67,7 +72,7 @@ class ServerState(Generic[C]):
         self.clock = clock
         self.limits = limits
         self.counters = Counters()
-        self.cache = RequestCache(None if routes is None else routes.prepare)
+        self.cache = RequestCache(None) if routes is None else RequestCache(routes.prepare, routes.headers)
         #: Open listeners; each needs a descriptor, as a connection does.
         self.listeners = 0
         #: The server closes: every response ends its connection, and none is held back.

@@ -6,7 +6,7 @@ parameters, api-version, method, body.
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from fairwarning.control.control import Control
 from fairwarning.core.azure.identity import stored_documents
@@ -27,6 +27,7 @@ from fairwarning.metadata.checks import (
     NO_LOAD_BALANCER,
     TOO_MANY,
     CheckFailedError,
+    GuestHeader,
     bad_version,
     check_forwarded,
     check_metadata_header,
@@ -62,6 +63,9 @@ _IDENTITY_VERSION, _LOAD_BALANCER_VERSION = "2018-02-01", "2020-10-01"
 
 class MetadataApp:
     """Answers the requests of known machines."""
+
+    #: What the fast path has to look at.
+    headers: Collection[str] = tuple(GuestHeader)
 
     def __init__(
         self,

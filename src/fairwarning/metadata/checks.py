@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import unquote_plus
@@ -29,6 +30,23 @@ _OLD_TEXTS: Mapping[Json, Json] = {
         "For more information refer to aka.ms/azureimds"
     ),
 }
+
+
+class GuestHeader(StrEnum):
+    """Every header that a check reads, or that the answer to a poll depends on.
+
+    The fast path answers polls alike that differ only in other headers, so headers are read through
+    ``header_values`` alone.
+    """
+
+    FORWARDED_FOR = "x-forwarded-for"
+    IF_NONE_MATCH = "if-none-match"
+    METADATA = "metadata"
+
+
+def header_values(request: Request, header: GuestHeader) -> tuple[str, ...]:
+    """Return the values of a header; none if the request does not have it."""
+    return request.headers.get(header, _NOTHING)
 
 
 class CheckFailedError(FairWarningError):
@@ -100,13 +118,13 @@ def parse_query(query: str) -> Mapping[str, str]:
 
 def check_forwarded(request: Request) -> None:
     """Refuse a request that came through a proxy (R-05)."""
-    if "x-forwarded-for" in request.headers:
+    if header_values(request, GuestHeader.FORWARDED_FOR):
         raise CheckFailedError(error(400, "Bad request. X-Forwarded-For header is not allowed"))
 
 
 def check_metadata_header(request: Request) -> None:
     """Refuse a request without ``Metadata: true`` (R-04)."""
-    values = request.headers.get("metadata", ())
+    values = header_values(request, GuestHeader.METADATA)
     if values == ("true",):
         return
     if not values or any(value.strip().lower() != "true" for value in values):
@@ -142,7 +160,7 @@ def not_allowed(request: Request, *methods: str) -> CheckFailedError:
 
 def known_tags(request: Request) -> frozenset[str]:
     """Return the incarnations of the documents that the guest has, from ``If-None-Match``."""
-    return _parse_tags(request.headers.get("if-none-match", _NOTHING)[:1])
+    return _parse_tags(header_values(request, GuestHeader.IF_NONE_MATCH)[:1])
 
 
 @lru_cache(maxsize=512)

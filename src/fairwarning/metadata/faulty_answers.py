@@ -7,8 +7,7 @@ from dataclasses import replace
 from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.document.render import Json, compact_json
 from fairwarning.http1.messages import JSON, Request, Response
-
-_CONDITION = "if-none-match"
+from fairwarning.metadata.checks import GuestHeader
 
 
 def _plain_text(response: Response) -> Response:
@@ -39,7 +38,9 @@ DISTORTIONS: Mapping[EndpointFault, Callable[[Response], Response]] = {
 def unconditional(request: Request) -> Request:
     """Return a request without If-None-Match: a 304 would hide what is wrong with the answer."""
     return request._replace(
-        headers={name: values for name, values in request.headers.items() if name != _CONDITION}
+        headers={
+            name: values for name, values in request.headers.items() if name != GuestHeader.IF_NONE_MATCH
+        }
     )
 
 

@@ -18,7 +18,15 @@ from fairwarning.core.errors import FairWarningError, InvalidError, UnknownEvent
 from fairwarning.core.model import EventId, MachineRef, Scope, ScopeId, guest
 from fairwarning.core.policy import FirstCall, Profile
 from fairwarning.http1.messages import Reply, Request, Response
-from fairwarning.metadata.checks import STALE, CheckFailedError, error, error_response, known_tags
+from fairwarning.metadata.checks import (
+    STALE,
+    CheckFailedError,
+    GuestHeader,
+    error,
+    error_response,
+    header_values,
+    known_tags,
+)
 from fairwarning.metadata.fast_path import RenderedDocument, RenderedScope, render_responses
 from fairwarning.metadata.long_poll import LongPoll, LongPolls
 from fairwarning.metadata.views import ScopeView, Views
@@ -176,7 +184,7 @@ def served_shapes(profile: Profile) -> Mapping[str, DocumentShape]:
 
 def seconds_to_wait(wait: str | None, request: Request) -> float:
     """Return how long a poll may be held: not at all without ``If-None-Match``, which names a document."""
-    if wait is None or request.header("if-none-match") is None:
+    if wait is None or not header_values(request, GuestHeader.IF_NONE_MATCH):
         return 0.0
     try:
         seconds = float(wait)
