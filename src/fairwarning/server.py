@@ -576,7 +576,7 @@ class FleetServer:
 
 def _driver(settings: Settings) -> Driver:
     if settings.driver == "external":
-        return ExternalDriver()
+        return ExternalDriver(settings.overdue)
     return SimulatedDriver(
         azure_timings=settings.azure_timings, unseen_deletes_wait=not settings.manual_clock
     )

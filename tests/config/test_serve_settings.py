@@ -6,14 +6,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import jsonschema_rs
+import msgspec
 import pytest
 
 from fairwarning import __version__
 from fairwarning.arm.tls import certificates
 from fairwarning.config import TlsSettings
 from fairwarning.config.read_file import ConfigError
-from fairwarning.config.serve_file import schema
+from fairwarning.config.serve_file import OverdueTable, schema
 from fairwarning.config.serve_settings import GENERATED_KEYS, load
+from fairwarning.core.causes import CAUSES
 from fairwarning.core.model import MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.core.policy import DEFAULT_RETENTION, Retention
 from tests.config.files import SQLITE, loaded, secret, write
@@ -38,6 +40,25 @@ def test_the_least_file_serves_operators_on_loopback(tmp_path: Path) -> None:
     assert (settings.driver, settings.retention) == ("external", DEFAULT_RETENTION)
     assert settings.serve is not None
     assert settings.serve.inventory == ()
+
+
+def test_impacts_are_overdue_after_an_hour_unless_their_cause_has_another_limit(tmp_path: Path) -> None:
+    text = f'{SQLITE}[overdue]\ndefault = "90m"\nhost-reboot = "2h"\nplatform-redeploy = "1d"'
+
+    default = load(write(tmp_path, SQLITE), {}).settings.overdue
+    limits = load(write(tmp_path, text), {"FAIRWARNING_OVERDUE__PREDICTED_FAILURE": "3h"}).settings.overdue
+
+    assert {cause: default.limit(cause) for cause in CAUSES} == dict.fromkeys(CAUSES, timedelta(hours=1))
+    assert limits.limit("freeze") == timedelta(minutes=90)
+    assert limits.limit("host-reboot") == timedelta(hours=2)
+    assert limits.limit("platform-redeploy") == timedelta(days=1)
+    assert limits.limit("predicted-failure") == timedelta(hours=3)
+
+
+def test_every_cause_can_have_a_limit_after_which_it_is_overdue() -> None:
+    keys = [field.encode_name for field in msgspec.structs.fields(OverdueTable)]
+
+    assert keys == ["default", *CAUSES]
 
 
 def test_machines_of_a_set_share_a_scope_and_others_are_standalone(tmp_path: Path) -> None:
@@ -425,6 +446,21 @@ REFUSED = [
         f'{SQLITE}[retention]\nage = "long"',
         "fleet.toml: [retention] age: invalid duration 'long' (expected e.g. 30s, 15m, 1h30m, 2d or PT5M)",
         id="an invalid duration",
+    ),
+    pytest.param(
+        f'{SQLITE}[overdue]\nhost-rebot = "2h"',
+        "fleet.toml: [overdue]: unknown key host-rebot (did you mean host-reboot?)",
+        id="a limit for a cause that does not exist",
+    ),
+    pytest.param(
+        f'{SQLITE}[overdue]\nhost-reboot = "0s"',
+        "fleet.toml: [overdue] host-reboot: must be longer than zero",
+        id="an impact that is overdue when it begins",
+    ),
+    pytest.param(
+        f'driver = "simulated"\n{SQLITE}[overdue]\nhost-reboot = "2h"',
+        'fleet.toml: [overdue]: needs driver = "external": simulated impacts end by themselves',
+        id="limits for impacts that are never overdue",
     ),
     pytest.param(
         f'{SQLITE}[retention]\nsize = "big"',

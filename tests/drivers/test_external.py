@@ -4,6 +4,7 @@ import pytest
 
 from fairwarning.core.fleet import Progress
 from fairwarning.core.model import EvictionPolicy, PowerState
+from fairwarning.core.policy import OverdueLimits
 from fairwarning.drivers.external import ExternalDriver
 from tests.drivers.impacts import impact
 from tests.fleet_harness import NOON, run, span
@@ -17,7 +18,7 @@ def test_an_impact_never_ends_by_itself(waited: str) -> None:
 
 
 def test_an_impact_is_overdue_after_its_limit_at_the_clocks_speed() -> None:
-    driver, fast = ExternalDriver(alarm_after=span("30m")), impact("restart", speed=60)
+    driver, fast = ExternalDriver(OverdueLimits(default=span("30m"))), impact("restart", speed=60)
 
     (seen,) = run(driver.observe([fast], NOON))
 
@@ -26,6 +27,18 @@ def test_an_impact_is_overdue_after_its_limit_at_the_clocks_speed() -> None:
     (seen,) = run(driver.observe([fast], NOON + span("30s")))
 
     assert (seen.problem, seen.again_at) == ("its end was not reported within 30m", None)
+
+
+def test_a_cause_can_have_a_limit_of_its_own() -> None:
+    driver = ExternalDriver(OverdueLimits(by_cause={"host-reboot": span("2h")}))
+    impacts = [impact("restart"), impact("host-reboot")]
+
+    after_an_hour = run(driver.observe(impacts, NOON + span("1h")))
+    after_two = run(driver.observe(impacts, NOON + span("2h")))
+
+    assert [seen.problem for seen in after_an_hour] == ["its end was not reported within 1h", None]
+    assert after_an_hour[1].again_at == NOON + span("2h")
+    assert after_two[1].problem == "its end was not reported within 2h"
 
 
 @pytest.mark.parametrize(

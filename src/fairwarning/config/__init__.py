@@ -10,7 +10,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.policy import PROFILES, STALE_AFTER, Profile, Retention
+from fairwarning.core.policy import (
+    DEFAULT_OVERDUE,
+    PROFILES,
+    STALE_AFTER,
+    OverdueLimits,
+    Profile,
+    Retention,
+)
 
 if TYPE_CHECKING:
     from fairwarning.core.document.recording import MachineRecording
@@ -114,6 +121,8 @@ class Settings:
     manual_clock: bool = False
     azure_timings: bool = False
     driver: str = "simulated"
+    #: When impacts of the external driver are overdue.
+    overdue: OverdueLimits = DEFAULT_OVERDUE
     data: Path | None = None
     #: How long guests are answered without news from a database that several nodes share.
     stale_after: timedelta = STALE_AFTER

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from fairwarning.config import PROGRAM, ServeSettings, Settings, loopback
 from fairwarning.config.serve_settings import LoadedFile
 from fairwarning.core.model import ScopeKind
+from fairwarning.core.policy import OverdueLimits
 from fairwarning.formats import durations
 from fairwarning.formats.counts import format_count
 
@@ -28,6 +29,8 @@ def describe(loaded: LoadedFile) -> Iterator[tuple[str, str]]:
     yield "metadata API", _metadata(settings, serve)
     yield "machines", _machines(serve)
     yield "driver", f"{settings.driver}: {_DRIVERS[settings.driver]}"
+    if settings.driver == "external":
+        yield "overdue", _overdue(settings.overdue)
     yield "history", _history(settings)
     yield "log", f"lines of the level {file.log.level} and above, on stderr, as {file.log.format}"
 
@@ -84,6 +87,13 @@ def _machines(serve: ServeSettings) -> str:
     total, in_sets = format_count(machines, "machine"), format_count(len(sets), "set")
     version = f"inventory {serve.inventory_version}"
     return f"{total}: {alone} standalone, {machines - alone} in {in_sets}; {version}"
+
+
+def _overdue(limits: OverdueLimits) -> str:
+    others = "".join(
+        f", of {cause} {durations.for_people(limit)}" for cause, limit in limits.by_cause.items()
+    )
+    return f"impacts without a report for {durations.for_people(limits.default)}{others}"
 
 
 def _history(settings: Settings) -> str:

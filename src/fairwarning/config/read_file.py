@@ -170,10 +170,15 @@ def _variables() -> dict[str, tuple[str, str, Type]]:
         name: _keys(structs) for name, structs in _TABLES.items() if not isinstance(_TOP[name], ListType)
     }
     return {
-        f"{PREFIX.rstrip('_') if not table else PREFIX + table}{SEPARATOR}{key}".upper(): (table, key, kind)
+        _variable(table, key): (table, key, kind)
         for table, keys in tables.items()
         for key, kind in keys.items()
     }
+
+
+def _variable(table: str, key: str) -> str:
+    name = f"{PREFIX.rstrip('_') if not table else PREFIX + table}{SEPARATOR}{key}"
+    return name.upper().replace("-", "_")
 
 
 def _value(text: str, kind: Type) -> Json:

@@ -99,6 +99,31 @@ class RetentionTable(_Table, frozen=True, kw_only=True):
     size: Size = "1GB"
 
 
+Limit = Annotated[str, Meta(description="the same for this cause, if it differs", examples=["2h"])]
+
+
+class OverdueTable(_Table, rename="kebab", frozen=True, kw_only=True):
+    """How long the impact of an event may take until it is overdue, by the cause of the event."""
+
+    default: Annotated[
+        str, Meta(description="without a report for this long, an impact is overdue", examples=["90m"])
+    ] = "1h"
+    restart: Limit = ""
+    redeploy: Limit = ""
+    reimage: Limit = ""
+    freeze: Limit = ""
+    live_migrate: Limit = ""
+    host_update: Limit = ""
+    host_reboot: Limit = ""
+    cancelled_maintenance: Limit = ""
+    hardware_failure: Limit = ""
+    platform_redeploy: Limit = ""
+    predicted_failure: Limit = ""
+    evict: Limit = ""
+    rebalance: Limit = ""
+    delete: Limit = ""
+
+
 class LimitsTable(_Table, frozen=True, kw_only=True):
     """Limits of the operator and the management API."""
 
@@ -210,6 +235,7 @@ class ServeFile(_Table, frozen=True, kw_only=True):
     tls: TlsTable | None = None
     metadata: MetadataTable | None = None
     retention: RetentionTable = RetentionTable()
+    overdue: OverdueTable = OverdueTable()
     limits: LimitsTable = LimitsTable()
     workers: WorkersTable = WorkersTable()
     log: LogTable = LogTable()

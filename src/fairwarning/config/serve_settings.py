@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
+
 from fairwarning.config import (
     AUTHORITY,
     SHORTEST_TOKEN,
@@ -29,10 +31,18 @@ from fairwarning.config.inventory import MachineInventory, read_inventory
 from fairwarning.config.operator_file import UnusableFileError
 from fairwarning.config.read_file import ConfigError, place, read_file
 from fairwarning.config.secret_file import check_readable, read_secret
-from fairwarning.config.serve_file import PostgresTable, ServeFile, SqliteTable
+from fairwarning.config.serve_file import OverdueTable, PostgresTable, ServeFile, SqliteTable
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.inputs import parse_duration
-from fairwarning.core.policy import PROFILES, STALE_AFTER, Profile, Retention, check_stale_after
+from fairwarning.core.policy import (
+    DEFAULT_OVERDUE,
+    PROFILES,
+    STALE_AFTER,
+    OverdueLimits,
+    Profile,
+    Retention,
+    check_stale_after,
+)
 from fairwarning.formats import durations, sizes
 from fairwarning.formats.counts import format_count
 from fairwarning.private_directory import UnsafeDirectoryError, open_private_directory
@@ -96,6 +106,7 @@ class _SettingsReader:
         return Settings(
             profile=self._profile(),
             driver=file.driver,
+            overdue=self._overdue(),
             data=self._path(store.path) if isinstance(store, SqliteTable) else None,
             stale_after=self._stale_after(store) if isinstance(store, PostgresTable) else STALE_AFTER,
             operator=operator,
@@ -184,6 +195,21 @@ class _SettingsReader:
         age = self._duration("retention", "age", table.age) if table.age else None
         size = self._size("retention", "size", table.size) if table.size else None
         return None if age is None and size is None else Retention(age=age, size=size)
+
+    def _overdue(self) -> OverdueLimits:
+        table = self._file.overdue
+        if table != OverdueTable() and self._file.driver != "external":
+            self._complain("overdue", "", 'needs driver = "external": simulated impacts end by themselves')
+        texts: dict[str, str] = msgspec.to_builtins(table)
+        limits: dict[str, timedelta] = {}
+        for key, text in texts.items():
+            limit = self._parsed(durations.parse, "overdue", key, text) if text or key == "default" else None
+            if limit is not None:
+                limits[key] = limit
+                if not limit:
+                    self._complain("overdue", key, "must be longer than zero")
+        default = limits.pop("default", DEFAULT_OVERDUE.default)
+        return OverdueLimits(default=default, by_cause=limits)
 
     def _limits(self) -> ListenerLimits:
         table = self._file.limits

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
 
 from fairwarning.core.errors import (
     EmulatorOnlyError,
@@ -169,6 +171,21 @@ class Retention:
 
 #: The default retention of a data directory.
 DEFAULT_RETENTION = Retention(age=timedelta(days=30), size=10**9)
+
+
+class OverdueLimits(NamedTuple):
+    """How long an impact that operators report on may take until it is overdue."""
+
+    default: timedelta = timedelta(hours=1)
+    by_cause: Mapping[str, timedelta] = MappingProxyType({})
+
+    def limit(self, cause: str) -> timedelta:
+        """Return the limit of a cause."""
+        return self.by_cause.get(cause, self.default)
+
+
+#: The limits unless a file sets others.
+DEFAULT_OVERDUE = OverdueLimits()
 
 
 class Action(StrEnum):

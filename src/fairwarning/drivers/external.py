@@ -2,20 +2,18 @@
 
 The driver does nothing to a machine. When an event has started, its impacts stay in progress until an
 operator reports each as done or failed (``fairwarning complete`` and ``fairwarning fail``). No impact ends by
-itself; an impact without a report for ``alarm_after`` is overdue, which is noted once per attempt.
+itself; an impact without a report within the limit of its cause is overdue, which is noted once per attempt.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from fairwarning.core.fleet import Impact, Observation, Progress
 from fairwarning.core.model import HostId, MachineRef
+from fairwarning.core.policy import DEFAULT_OVERDUE, OverdueLimits
 from fairwarning.drivers.completed import completed
 from fairwarning.engine.ports import Lease
 from fairwarning.formats import durations
-
-#: How long an impact may take until it is overdue.
-ALARM_AFTER = timedelta(hours=1)
 
 
 class ExternalDriver:
@@ -23,9 +21,8 @@ class ExternalDriver:
 
     name = "external"
 
-    def __init__(self, *, alarm_after: timedelta = ALARM_AFTER) -> None:
-        self._alarm_after = alarm_after
-        self._late = f"its end was not reported within {durations.for_people(alarm_after)}"
+    def __init__(self, overdue: OverdueLimits = DEFAULT_OVERDUE) -> None:
+        self._overdue = overdue
 
     def reaches(self, host: HostId) -> bool:
         """Operators reach every machine."""
@@ -50,7 +47,9 @@ class ExternalDriver:
         return completed(impact)
 
     def _observe(self, impact: Impact, now: datetime) -> Observation:
-        overdue_at = impact.after(self._alarm_after)
+        limit = self._overdue.limit(impact.cause)
+        overdue_at = impact.after(limit)
         if now < overdue_at:
             return impact.observed(Progress.ACTING, again_at=overdue_at)
-        return impact.observed(Progress.ACTING, problem=self._late)
+        late = f"its end was not reported within {durations.for_people(limit)}"
+        return impact.observed(Progress.ACTING, problem=late)
