@@ -74,13 +74,29 @@ def test_a_host_that_is_refused_does_not_undo_the_others(manual: Server) -> None
 
 
 @pytest.mark.rule("T-43")
-def test_a_notice_of_a_delete_that_would_be_ignored_is_refused_with_a_way_to_enable_it(manual: Server) -> None:
+def test_a_notice_of_a_delete_that_would_be_ignored_is_refused_with_a_way_to_enable_it(
+    manual: Server,
+) -> None:
     done = manual.command("cause", "delete", "web_0", "--notice", "10m")
 
     assert done.code == 1
     assert done.stderr.startswith("error: web_0 gets no notice of a delete: terminate notification is not")
     assert "hint: az vmss update --enable-terminate-notification true" in done.stderr
     assert "web_0" in manual.tell("vms")
+
+
+@pytest.mark.rule("L-22")
+def test_an_approved_event_that_waits_for_others_says_so(tmp_path: Path) -> None:
+    words = ("--availability-set", "app=2", "--terminate-notice", "5m", "--no-arm")
+    with up(tmp_path, "--scale-set", "web=2", "--clock", "manual", "--start-enabled", *words) as server:
+        first, second = server.cause("delete", "web_0", "web_1")
+
+        approved = server.tell("approve", first["id"])
+        listed = server.tell("events")
+
+    assert "  approved, waits for 1 other delete of web  web_0" in approved
+    assert "  approved, waits for 1 other delete of web  web_0" in listed
+    assert f"{second['id']}  Terminate  Scheduled " in listed
 
 
 def test_a_hardware_failure_can_have_another_event_type(manual: Server) -> None:

@@ -34,7 +34,7 @@ def test_the_commands_of_the_guide_work_as_they_stand(tmp_path: Path) -> None:
                 server.tell(*shlex.split(command.replace("4967C", event["id"][:8]))[1:])
         kinds = [row["kind"] for row in server.history()]
 
-    assert kinds == ["scheduled", "approved", "started", "failed", "finished"]
+    assert kinds == ["scheduled", "approved", "started", "failed", "progressed", "finished"]
 
 
 def test_a_report_prints_the_event_as_it_is_afterwards(external: Server) -> None:

@@ -119,6 +119,7 @@ def test_a_second_approval_names_the_first() -> None:
     assert f"Event {event[:8]} was already approved by web_1; it has started." in words
 
 
+@pytest.mark.rule("L-22")
 @pytest.mark.rule("T-14")
 def test_an_approval_that_waits_for_others_says_so() -> None:
     client = console_client(WEB)
@@ -127,8 +128,9 @@ def test_an_approval_that_waits_for_others_says_so() -> None:
 
     words = text(client.accepted(f"/events/{event}/approve", page="/events"))
 
-    assert "approved; it starts when the other events are approved too." in words
-    assert "✓ Scheduled, approved" in words
+    assert "approved; it waits for 1 other delete of web." in words
+    assert "✓ Scheduled, approved, waits for 1 other delete of web" in words
+    assert "waits for 1 other delete of web" in text(client.page(f"/events/{event}"))
 
 
 def test_cancel_withdraws_an_event_and_it_is_listed_as_over() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairwarning.control.control import Control
 from fairwarning.core.barrier import startable_events
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.model import (
@@ -114,6 +115,34 @@ def test_the_host_waits_until_every_tenant_has_approved() -> None:
     stage.approve(green, by="green")
 
     assert stage.statuses(red, blue, green) == [EventStatus.STARTED] * 3
+
+
+@pytest.mark.rule("L-22")
+def test_an_approved_event_says_what_it_waits_for() -> None:
+    stage = FleetHarness(*TENANTS)
+    red, blue, green = stage.cause("host-reboot", "red", "blue", "green")
+    control = Control(stage.engine)
+
+    stage.approve(red, by="red")
+    first = control.waits_for([stage.event(red), stage.event(blue)])
+    stage.approve(blue, by="blue")
+    second = control.waits_for([stage.event(red)])
+    stage.approve(green, by="green")
+    third = control.waits_for([stage.event(red)])
+
+    assert first == {red: "2 other events on host rack-7"}
+    assert second == dict.fromkeys((red, blue), "1 other event on host rack-7")
+    assert third == {}
+
+
+@pytest.mark.rule("L-22")
+def test_an_approved_delete_says_that_it_waits_for_other_deletes() -> None:
+    stage = FleetHarness(Blueprint(name="web", count=2, terminate_notice=span("5m")))
+    first, _ = stage.cause("delete", "web_0", "web_1")
+
+    stage.approve(first, by="web_0")
+
+    assert Control(stage.engine).waits_for([stage.event(first)]) == {first: "1 other delete of web"}
 
 
 @pytest.mark.rule("L-02")

@@ -48,6 +48,7 @@ def test_a_restart_is_announced_and_guests_see_it_before_the_response() -> None:
         not_before=NOON + timedelta(seconds=30),
         started_at=None,
         approved_by=None,
+        waits_for=None,
         seen=True,
         attempt=0,
         retry_at=None,

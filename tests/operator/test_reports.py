@@ -30,6 +30,21 @@ def report(client: OperatorTestClient, event: str, verb: str, **body: Json) -> s
     return msgspec.json.decode(answer, type=schemas.EventBody)
 
 
+def test_the_history_says_who_reported_an_impact_as_done() -> None:
+    client = fleet()
+    event = started(client)
+
+    report(client, event, "complete", machines=["app-0"])
+    report(client, event, "complete")
+
+    lines = [(line.kind, line.by, line.resources, line.reason) for line in client.history().history]
+    assert lines[-3:] == [
+        ("progressed", "operator", ["app-0"], "1 of 2 machines done"),
+        ("progressed", "operator", ["app-0", "app-1"], "2 of 2 machines done"),
+        ("finished", "platform", ["app-0", "app-1"], ""),
+    ]
+
+
 def test_an_event_without_a_report_stays_started() -> None:
     client = fleet()
     event = started(client)
@@ -228,7 +243,9 @@ def test_after_a_failure_the_next_attempt_has_its_full_time() -> None:
     client.advance("5s")
 
     assert client.events()[0].overdue
-    assert client.stage.story(event) == ["scheduled", "started", "overdue", "failed", "overdue"]
+    assert client.stage.story(event) == [
+        *("scheduled", "started", "progressed", "overdue", "failed", "overdue")
+    ]
 
 
 def test_a_failure_of_one_machine_gives_no_time_to_another() -> None:

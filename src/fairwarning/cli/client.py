@@ -92,6 +92,7 @@ class EventInfo:
     resources: tuple[str, ...] = ()
     not_before: datetime | None = None
     approved_by: str | None = None
+    waits_for: str | None = None
     seen: bool = True
     overdue: bool = False
     walk: str | None = None

@@ -237,7 +237,9 @@ _EVENT_ARGUMENT = click.argument(
 def approve(event_ids: tuple[str, ...], json_: bool) -> None:
     """Approve events on behalf of the guests.
 
-    An approved event starts at once. EVENT is an id or the beginning of one.
+    An approved event starts as soon as the other events of its host's maintenance, or the other pending
+    deletes of its set, are approved too; most events wait for no other and start at once. It starts at its
+    NotBefore at the latest. EVENT is an id or the beginning of one.
 
     \b
     Example:

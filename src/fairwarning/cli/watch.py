@@ -21,6 +21,7 @@ _SENTENCES: Mapping[str, str] = {
     "scheduled": "{what} is scheduled by {by}",
     "approved": "{what} is approved by {by}",
     "started": "{what} has started",
+    "progressed": "{what} is reported as done by {by}: {reason}",
     "finished": "{what} is over",
     "cancelled": "{what} is cancelled by {by}",
     "failed": "{what} failed and will be tried again: {reason}",
@@ -54,8 +55,13 @@ def timed_sentence(line: HistoryLine, now: datetime) -> str:
 def event_row(event: EventInfo) -> tuple[str, ...]:
     """Return a pending event as a row of a table."""
     when = format_instant(event.not_before) if event.status == "Scheduled" else "-"
-    status = f"{event.status}, overdue" if event.overdue else event.status
-    return event.id, event.type or "-", status, join_names(event.resources), when
+    return event.id, event.type or "-", _status(event), join_names(event.resources), when
+
+
+def _status(event: EventInfo) -> str:
+    if event.overdue:
+        return f"{event.status}, overdue"
+    return event.status if event.waits_for is None else f"approved, waits for {event.waits_for}"
 
 
 def print_pending(body: bytes) -> None:

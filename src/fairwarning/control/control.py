@@ -6,7 +6,7 @@ in the function that fills the draft, which runs once per try.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from enum import Enum
@@ -27,6 +27,7 @@ from fairwarning.control.names import machines_or_host, members, pending_event, 
 from fairwarning.control.refusals import Redact, Refusals, Subject, refusal_note, unredacted
 from fairwarning.control.results import Announced, Approved, Created, changed_events
 from fairwarning.core.announce import events_caused_by, unpolled_hint
+from fairwarning.core.barrier import held_events
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, EventChanged, EventMilestone, MachineChanged, ScopeMade
 from fairwarning.core.errors import ContendedError, FairWarningError, ReportsRefusedError, StorageError
@@ -153,6 +154,13 @@ class Control:
             for change in result.changes
         )
         return Approved(tuple(after.get(event.id, event) for event in events), counted)
+
+    def waits_for(self, events: Iterable[Event]) -> Mapping[EventId, str]:
+        """Return what approved events wait for, by their ids; those that wait for no other are left out."""
+        held = {event.scope for event in events if event.waiting and event.approved_by is not None}
+        scopes = self.engine.directory.together(held).values()
+        behind = (event for scope in scopes for event in scope.events.values())
+        return dict(held_events(behind, self.engine.clock.now()))
 
     async def cancel(self, principal: Principal, event_id: str) -> Event:
         """Cancel an event that has not started, and return it with the status Gone."""

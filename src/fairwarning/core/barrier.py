@@ -12,10 +12,12 @@ behind its barrier is approved, too, or has reached its NotBefore. No event wait
 NotBefore, so a guest that never approves cannot hold up the others for ever.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from fairwarning.core.model import BarrierId, Event, EventId, HostId
+from fairwarning.formats.counts import format_count
 
 #: The beginning of the barriers of single events.
 _ALONE = "event:"
@@ -65,3 +67,22 @@ def startable_events(events: Iterable[Event], now: datetime) -> tuple[Event, ...
     behind = [event for event in pending if event.barrier in barriers]
     held = {event.barrier for event in behind if event.waiting and not is_ready(event, now)}
     return tuple(event for event in ready if event.barrier not in held or event.not_before <= now)
+
+
+def held_events(events: Iterable[Event], now: datetime) -> Iterator[tuple[EventId, str]]:
+    """Yield the approved events that wait behind their barrier, and what each waits for (L-22).
+
+    ``events`` are all events behind these barriers.
+    """
+    waiting = [event for event in events if event.waiting]
+    unready = Counter(event.barrier for event in waiting if not is_ready(event, now))
+    for event in waiting:
+        if event.approved_by is not None and event.barrier in unready:
+            yield event.id, _describe_others(event.barrier, unready[event.barrier])
+
+
+def _describe_others(barrier: BarrierId, number: int) -> str:
+    kind, _, name = barrier.partition(":")
+    if kind == "deletes":
+        return f"{format_count(number, 'other delete')} of {name}"
+    return f"{format_count(number, 'other event')} on host {name.rpartition(':')[0]}"

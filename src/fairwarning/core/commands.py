@@ -24,6 +24,9 @@ from fairwarning.core.model import (
     in_group,
 )
 
+#: Who reports what a driver has observed.
+DRIVER = "driver"
+
 
 class CreateSet(NamedTuple):
     """Create a set of machines."""
@@ -110,7 +113,7 @@ class ReportOutcomes(NamedTuple):
 
     scope: ScopeId
     observations: tuple[Observation, ...]
-    by: str = "driver"
+    by: str = DRIVER
 
 
 class SetPower(NamedTuple):

@@ -1,12 +1,14 @@
 """The history: the journal as people read it, who did what and when."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from fairwarning.core.changes import Change, EventChanged, EventMilestone, PollsRecorded, TextChanged
+from fairwarning.core.commands import DRIVER
 from fairwarning.core.model import NO_SCOPE, EventId, MachineRef, ScopeId, VmName
+from fairwarning.formats.counts import format_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class HistoryEntry:
     reason: str = ""
 
 
-#: Milestones that are in the journal but not in the history.
+#: Milestones that are in the journal but not in the history; an operator's report of progress is in both.
 _INTERNAL = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED})
 
 
@@ -84,20 +86,28 @@ def to_history_entry(
         case ActionNote(deed=action, detail=detail):
             subject = _SUBJECTS[action]
             return _note_entry(seq, at, change, kind=action.value, type=subject, event=None, reason=detail)
+        case EventChanged(what=EventMilestone.PROGRESSED, event=event, by=by) if by != DRIVER:
+            done, machines = event.done, format_count(len(event.resources), "machine")
+            reason = f"{len(done)} of {machines} done"
+            return replace(_event_entry(seq, at, change), resources=done, reason=reason)
         case EventChanged(what=milestone) if milestone not in _INTERNAL:
-            return HistoryEntry(
-                seq=seq,
-                at=at,
-                kind=milestone.value,
-                scope=change.scope,
-                event=change.event.id,
-                type=change.event.kind.value,
-                resources=change.event.resources,
-                by=change.by,
-                reason=change.reason,
-            )
+            return _event_entry(seq, at, change)
         case _:
             return None
+
+
+def _event_entry(seq: int, at: datetime, change: EventChanged) -> HistoryEntry:
+    return HistoryEntry(
+        seq=seq,
+        at=at,
+        kind=change.what.value,
+        scope=change.scope,
+        event=change.event.id,
+        type=change.event.kind.value,
+        resources=change.event.resources,
+        by=change.by,
+        reason=change.reason,
+    )
 
 
 def _note_entry(

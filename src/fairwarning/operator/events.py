@@ -1,5 +1,7 @@
 """Events: listing, causing, approving and cancelling them, and reporting their impacts."""
 
+from collections.abc import Sequence
+
 from fairwarning.control.results import Announced
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.inputs import check_visible, parse_duration
@@ -11,13 +13,13 @@ from fairwarning.operator.context import OperatorContext
 async def events(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.EventsBody:
     """Return every pending event, by scope and then in order of creation."""
     pending = (event for scope in context.engine.scopes().values() for event in scope.events.values())
-    return schemas.EventsBody(events=[event_body(event) for event in pending])
+    return schemas.EventsBody(events=_event_bodies(context, list(pending)))
 
 
 async def event(context: OperatorContext, name: str, request: schemas.EmptyRequest) -> schemas.EventBody:
     """Return one pending event."""
     scope_id, event_id = context.engine.directory.event(name)
-    return event_body(context.engine.scope(scope_id).events[event_id])
+    return _event_body(context, context.engine.scope(scope_id).events[event_id])
 
 
 async def cause(context: OperatorContext, _: str, request: schemas.CauseRequest) -> schemas.AnnouncedBody:
@@ -31,45 +33,48 @@ async def cause(context: OperatorContext, _: str, request: schemas.CauseRequest)
         kind=request.kind,
         force=request.force,
     )
-    return _announced_body(announced)
+    return _announced_body(context, announced)
 
 
 async def delete_machine(
     context: OperatorContext, name: str, request: schemas.DeleteRequest
 ) -> schemas.AnnouncedBody:
     """Delete a machine, with the notice that its model sets."""
-    return _announced_body(await context.control.delete_machine(OPERATOR, name, force=request.force))
+    announced = await context.control.delete_machine(OPERATOR, name, force=request.force)
+    return _announced_body(context, announced)
 
 
 async def delete_set(
     context: OperatorContext, name: str, request: schemas.DeleteRequest
 ) -> schemas.AnnouncedBody:
     """Delete all machines of a set, with their notice, and then the set."""
-    return _announced_body(await context.control.delete_set(OPERATOR, name, force=request.force))
+    announced = await context.control.delete_set(OPERATOR, name, force=request.force)
+    return _announced_body(context, announced)
 
 
 async def approve(context: OperatorContext, name: str, request: schemas.ActorRequest) -> schemas.EventBody:
     """Approve an event, so that it may start before its notice ends, and return its new state."""
     (event,) = (await context.control.approve(OPERATOR, name)).events
-    return event_body(event)
+    return _event_body(context, event)
 
 
 async def cancel(context: OperatorContext, name: str, request: schemas.ActorRequest) -> schemas.EventBody:
     """Cancel an event that has not started, and return it with the status Gone."""
-    return event_body(await context.control.cancel(OPERATOR, name))
+    return _event_body(context, await context.control.cancel(OPERATOR, name))
 
 
 async def complete(
     context: OperatorContext, name: str, request: schemas.CompleteRequest
 ) -> schemas.EventBody:
     """Report the impact of an event as done, on some of its machines or on all, and return the event."""
-    return event_body(await context.control.complete(OPERATOR, name, request.machines))
+    return _event_body(context, await context.control.complete(OPERATOR, name, request.machines))
 
 
 async def fail(context: OperatorContext, name: str, request: schemas.FailRequest) -> schemas.EventBody:
     """Report the impact of an event as failed on a machine, and return the event."""
     check_visible(request.reason, "reason")
-    return event_body(await context.control.fail(OPERATOR, name, request.machine, request.reason))
+    event = await context.control.fail(OPERATOR, name, request.machine, request.reason)
+    return _event_body(context, event)
 
 
 async def causes(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.CausesBody:
@@ -81,8 +86,18 @@ async def causes(context: OperatorContext, _: str, request: schemas.EmptyRequest
     return schemas.CausesBody(causes=bodies)
 
 
-def event_body(event: Event) -> schemas.EventBody:
-    """Return the body of an event."""
+def _event_bodies(context: OperatorContext, events: Sequence[Event]) -> list[schemas.EventBody]:
+    """Return the bodies of events."""
+    waits_for = context.control.waits_for(events)
+    return [_to_body(event, waits_for.get(event.id)) for event in events]
+
+
+def _event_body(context: OperatorContext, event: Event) -> schemas.EventBody:
+    (body,) = _event_bodies(context, [event])
+    return body
+
+
+def _to_body(event: Event, waits_for: str | None) -> schemas.EventBody:
     return schemas.EventBody(
         id=event.id,
         scope=event.scope,
@@ -98,6 +113,7 @@ def event_body(event: Event) -> schemas.EventBody:
         not_before=event.not_before,
         started_at=event.started_at,
         approved_by=event.approved_by,
+        waits_for=waits_for,
         seen=event.seen,
         attempt=event.attempt,
         retry_at=event.retry_at,
@@ -106,9 +122,9 @@ def event_body(event: Event) -> schemas.EventBody:
     )
 
 
-def _announced_body(announced: Announced) -> schemas.AnnouncedBody:
+def _announced_body(context: OperatorContext, announced: Announced) -> schemas.AnnouncedBody:
     return schemas.AnnouncedBody(
-        events=[event_body(event) for event in announced.events],
+        events=_event_bodies(context, announced.events),
         warned=announced.warned,
         hint=announced.hint,
     )

@@ -290,6 +290,8 @@ class EventBody(Struct, frozen=True, kw_only=True):
     not_before: datetime
     started_at: datetime | None
     approved_by: str | None
+    #: What an approved event waits for before it starts, as people read it.
+    waits_for: str | None
     seen: bool
     attempt: int
     retry_at: datetime | None

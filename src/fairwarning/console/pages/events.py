@@ -58,7 +58,12 @@ async def show(context: ConsoleContext, request: PageRequest) -> PageView:
     macros = TemplateMacros("_events.html", request)
     fragments = (
         macros.fragment(
-            "pending", "pending", events=pending[:MOST_PENDING], total=len(pending), selected=selected
+            "pending",
+            "pending",
+            events=pending[:MOST_PENDING],
+            total=len(pending),
+            selected=selected,
+            waits_for=context.control.waits_for(pending[:MOST_PENDING]),
         ),
         macros.fragment("ended", "ended", timelines=ended[:MOST_ENDED]),
     )
@@ -78,7 +83,13 @@ async def show_event(context: ConsoleContext, request: PageRequest) -> PageView:
     shown = sorted((*others[-MOST_OTHERS:], timeline), key=lambda shown: shown.event.created_at)
     macros = TemplateMacros("_events.html", request)
     fragments = (
-        macros.fragment("event_details", "event-details", timeline=timeline, steps=STEPS),
+        macros.fragment(
+            "event_details",
+            "event-details",
+            timeline=timeline,
+            steps=STEPS,
+            waits_for=context.control.waits_for([event]),
+        ),
         _drawing(context, event.scope, shown, window),
     )
     title = f"{event.kind} of {', '.join(event.resources[:3])}{'…' if len(event.resources) > 3 else ''}"
@@ -113,7 +124,7 @@ async def approve(context: ConsoleContext, request: PageRequest) -> FormResult:
     approved = await context.control.approve(CONSOLE, request.name)
     (event,) = approved.events
     outcome = "approved" if approved.counted else _why_unchanged(event)
-    return FormResult(_back(request, event.id), f"{_label(event.id)} {outcome}; {_progress(event)}.")
+    return FormResult(_back(request, event.id), f"{_label(event.id)} {outcome}; {_progress(context, event)}.")
 
 
 async def cancel(context: ConsoleContext, request: PageRequest) -> FormResult:
@@ -143,14 +154,14 @@ def _why_unchanged(event: Event) -> str:
     return f"was already approved by {event.approved_by}"
 
 
-def _progress(event: Event) -> str:
+def _progress(context: ConsoleContext, event: Event) -> str:
     """Return what an event does after its approval."""
     if event.status is EventStatus.GONE:
         return "it has ended"
     if event.status is EventStatus.STARTED:
         return "it has started"
-    # T-14: the pending deletes of a set start together.
-    return "it starts when the other events are approved too"
+    others = context.control.waits_for([event]).get(event.id)
+    return "it starts now" if others is None else f"it waits for {others}"
 
 
 def _back(request: PageRequest, event_id: EventId) -> str:

@@ -102,7 +102,10 @@ def _rollouts(context: ConsoleContext, request: PageRequest) -> Fragment:
         for scope in context.engine.scopes().values()
         if (rollout := scope.facts.walk) is not None
     ]
-    return TemplateMacros("_maintenance.html", request).fragment("rollouts", "rollouts", rollouts=rollouts)
+    waits_for = context.control.waits_for(event for *_, events in rollouts for event in events)
+    return TemplateMacros("_maintenance.html", request).fragment(
+        "rollouts", "rollouts", rollouts=rollouts, waits_for=waits_for
+    )
 
 
 async def _finished(context: ConsoleContext, request: PageRequest) -> Fragment:
