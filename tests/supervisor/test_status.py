@@ -10,7 +10,7 @@ from fairwarning.formats.prometheus import MetricType, parse_metrics
 from fairwarning.http1.messages import Reply, Request, Response
 from fairwarning.server import FleetServer
 from fairwarning.supervisor.metrics import FLEET_METRICS, SHARED_GAUGES
-from fairwarning.supervisor.status import StatusApp, WorkerReports, fetch
+from fairwarning.supervisor.status import METRICS_PATIENCE, StatusApp, WorkerReports, fetch
 from fairwarning.supervisor.supervisor import WorkerSupervisor
 from fairwarning.supervisor.worker import Launch
 from fairwarning.throttle import DELAYS, MAX_WAITING, Throttle
@@ -138,7 +138,7 @@ def test_it_is_decided_for_every_metric_of_a_server_how_workers_share_it(tmp_pat
     async def metrics() -> str:
         path = tmp_path / "worker.sock"
         async with FleetServer(Settings(port_base=0), internal=path):
-            answer = await fetch(path, "/metrics")
+            answer = await fetch(path, "/metrics", METRICS_PATIENCE)
         assert answer is not None
         return answer[1].decode()
 

@@ -1,6 +1,7 @@
 """A supervisor with real processes."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -42,7 +43,7 @@ class Running(ServiceManager):
         )
         reports = WorkerReports()
         self.supervisor = WorkerSupervisor(launch, [ListenAddress("127.0.0.1", 0)], workers, reports)
-        self.app = StatusApp(self.supervisor, reports, None)
+        self.app = StatusApp(self.supervisor, reports, None, patience=timedelta(seconds=1))
         self.address = self.supervisor.addresses[0]
         self.stop, self.reload, self.all_ready = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.notified: list[str] = []
@@ -310,5 +311,26 @@ def test_health_has_all_workers(tmp_path: Path) -> None:
             assert healthy.body.count(b'"state": "ready"') == 2
             assert dead.status == 503
             assert b"does not answer" in dead.body
+
+    run(scenario())
+
+
+def test_a_worker_that_is_frozen_is_alive_and_not_ready(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as fleet:
+            (first, second) = (place.worker for place in fleet.supervisor.places)
+            first.signal(signal.SIGSTOP)
+            frozen = await fleet.status("/readyz")
+            alive = await fleet.status("/healthz")
+            first.signal(signal.SIGCONT)
+            again = await fleet.status("/readyz")
+            second.signal(signal.SIGKILL)
+            await second.wait()
+            # Its guests go to the other one until it is back.
+            one_died = await fleet.status("/readyz")
+
+            assert (frozen.status, alive.status, again.status, one_died.status) == (503, 200, 200, 200)
+            assert json.loads(frozen.body)["status"] == "degraded"
+            assert b"does not answer" in frozen.body
 
     run(scenario())

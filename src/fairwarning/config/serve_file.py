@@ -142,10 +142,14 @@ class WorkersTable(_Table, frozen=True, kw_only=True):
     """The supervisor of ``serve --workers``."""
 
     status: Annotated[
-        Listen, Meta(description="where the supervisor answers /metrics, /healthz and /readyz of all workers")
+        Listen,
+        Meta(
+            description="where the supervisor answers /healthz and /readyz of all workers, and /metrics, "
+            "which needs the operator's token if there is one"
+        ),
     ] = "127.0.0.1:9464"
     plain_http: Annotated[
-        bool, Meta(description="answer off loopback, too; /metrics then needs the operator's token")
+        bool, Meta(description="answer off loopback, too; this needs a token in [operator]")
     ] = False
 
 

@@ -1,15 +1,19 @@
 """What the supervisor answers at its own address: ``/metrics``, ``/healthz`` and ``/readyz`` of all workers.
 
-The supervisor asks every worker at its internal address when it is asked. ``/healthz`` and ``/readyz`` are
-200 while at least one worker answers 200, because connections go to the workers that live. The body has every
-worker, and ``fairwarning_workers`` in the metrics counts them.
+The supervisor asks every worker at its internal address when it is asked. ``/healthz`` is 200 while at least
+one worker answers 200. ``/readyz`` is 200 while every worker that gets connections answers 200 in time: the
+connections of a worker that has died go to the others, but a worker that is frozen, or not ready itself,
+still gets its share. The body has every worker, and ``fairwarning_workers`` in the metrics counts them.
 """
 
 import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from http import HTTPStatus
+from itertools import compress
+from operator import not_
 from pathlib import Path
 
 from fairwarning.access import bearer_token_matches, has_bearer_token, hosts_are_loopback
@@ -28,10 +32,11 @@ from fairwarning.supervisor.supervisor import Place, WorkerSupervisor
 from fairwarning.supervisor.worker import Worker, WorkerState
 from fairwarning.throttle import Throttle, TooManyGuessesError
 
-#: Seconds that a worker has for an answer.
-_TIMEOUT = 5.0
+#: How long a worker may take for its metrics, and for its health.
+METRICS_PATIENCE, HEALTH_PATIENCE = timedelta(seconds=5), timedelta(seconds=2)
 
-_HEALTH_PATHS = "/healthz", "/readyz"
+_READY_PATH = "/readyz"
+_HEALTH_PATHS = "/healthz", _READY_PATH
 
 
 class WorkerReports:
@@ -52,7 +57,7 @@ class WorkerReports:
         return list(self._metrics.families())
 
     async def _ask(self, worker: Worker) -> None:
-        answer = await fetch(worker.internal, "/metrics")
+        answer = await fetch(worker.internal, "/metrics", METRICS_PATIENCE)
         if answer is not None and answer[0] == HTTPStatus.OK:
             self._metrics.report(worker.number, worker.index, parse_metrics(answer[1].decode()))
 
@@ -66,8 +71,10 @@ class StatusApp:
         reports: WorkerReports,
         token: str | None,
         throttle: Throttle | None = None,
+        patience: timedelta = HEALTH_PATIENCE,
     ) -> None:
         self._supervisor = supervisor
+        self._patience = patience
         self._reports = reports
         self._throttle = throttle or Throttle()
         self.set_token(token)
@@ -114,18 +121,22 @@ class StatusApp:
 
     async def _health(self, path: str) -> Response:
         places = self._supervisor.places
-        answers = await asyncio.gather(*(fetch(place.worker.internal, path) for place in places))
-        good = any(answer is not None and answer[0] == HTTPStatus.OK for answer in answers)
+        asked = [place.worker for place in places]
+        answers = await asyncio.gather(*(fetch(worker.internal, path, self._patience) for worker in asked))
+        good = [answer is not None and answer[0] == HTTPStatus.OK for answer in answers]
+        # A worker that has ended meanwhile gets no connections any more.
+        bad = [worker for worker in compress(asked, map(not_, good)) if worker.state is WorkerState.READY]
+        status = "failed" if not any(good) else "degraded" if bad and path == _READY_PATH else "ok"
         workers = [_described(place, answer) for place, answer in zip(places, answers, strict=True)]
-        body = json.dumps({"status": "ok" if good else "failed", "workers": workers})
-        return Response(200 if good else 503, body.encode(), content_type=JSON)
+        body = json.dumps({"status": status, "workers": workers})
+        return Response(200 if status == "ok" else 503, body.encode(), content_type=JSON)
 
 
-async def fetch(internal: Path, target: str) -> tuple[int, bytes] | None:
-    """Return status and body of a worker's answer at its internal address; None if there is none."""
+async def fetch(internal: Path, target: str, patience: timedelta) -> tuple[int, bytes] | None:
+    """Return status and body of a worker's answer at its internal address; None if there is none in time."""
     request = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     try:
-        async with asyncio.timeout(_TIMEOUT):
+        async with asyncio.timeout(patience.total_seconds()):
             reader, writer = await asyncio.open_unix_connection(internal)
             try:
                 writer.write(request.encode())
