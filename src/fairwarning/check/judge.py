@@ -1,13 +1,16 @@
 """Judges a handler: pure functions from the observations of a scenario to verdicts on its expectations.
 
 Every expectation has a function that yields findings for one machine and, where it is about events, one
-event. No finding means that the expectation is met. A finding says one of three things. *Broken* means that
+event. No finding means that the expectation is met. A finding says one of four things. *Broken* means that
 the observations prove a violation; its sentence names the machine, the event and the times. *Slow* means that
 the handler did not approve in time an event of the platform: the machine loses nothing, and no user waits.
 *Not shown* means that the observations prove neither a violation nor its absence: the handler runs no
-observable hook, the event was never announced, or the scenario ended too early. The three must not be
-confused: a handler is unsafe only for what it was seen to do, and safe only for what could be seen. The
-verdict on an expectation is its worst finding.
+observable hook, the event was never announced, or the scenario ended too early. *Could not be judged* means
+that this machine ran too late (``lateness.py``), and that a finding may be due to that. It replaces every
+``timed`` finding: that the handler did something late or not at all, or approved twice or asked too often,
+as it may if answers are late. What a handler did too early or against a rule counts on any machine. The four
+must not be confused: a handler is unsafe only for what it was seen to do, and safe only for what could be
+seen. The verdict on an expectation is its worst finding.
 
 A handler is judged from its first request on: until then it is starting, which may take as long as
 ``Timing.start_within``. A handler without any request did not start, and nothing else is said about it. A
@@ -20,6 +23,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
+from fairwarning.check.lateness import TOO_LATE
 from fairwarning.check.observations import Asked, CausedEvent, Life, Observed, Phase, event_name
 from fairwarning.check.scenario import (
     AboutEvents,
@@ -55,6 +59,7 @@ class ExpectationOutcome(StrEnum):
     MET = "met"
     NOT_SHOWN = "not shown"
     SLOW = "slow"
+    NOT_JUDGED = "could not be judged"
     NOT_STARTED = "did not start"
     BROKEN = "broken"
 
@@ -66,10 +71,17 @@ def worst(outcomes: Iterable[ExpectationOutcome]) -> ExpectationOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An observation that counts against an expectation, or leaves it open."""
+    """An observation that counts against an expectation, or leaves it open.
+
+    ``timed`` says that the observation may be due to a machine that ran late. Such an observation can also be
+    the only reason why an expectation is met: that something was not done. ``hidden`` says that the handler
+    drains, if it does, in a way that cannot be observed.
+    """
 
     outcome: ExpectationOutcome
     sentence: str
+    timed: bool = False
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +92,8 @@ class Verdict:
     rule: str
     outcome: ExpectationOutcome
     sentences: tuple[str, ...] = ()
+    #: Whether the reason is that drains could not be observed.
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,34 +137,40 @@ def judge(scenario: Scenario, observed: Observed, timing: Timing) -> tuple[Verdi
     """Return the verdicts; if a handler did not start or was never served, that and what is broken only."""
     started = [name for name in scenario.handlers if any(observed.requests(name))]
     verdicts = tuple(_verdict(expected, started, scenario, observed, timing) for expected in scenario.expect)
-    idle = tuple(_no_request(name, observed) for name in scenario.handlers if name not in started)
-    unserved = tuple(
-        "; ".join(_never_served(name, observed))
+    idle = [_no_request(name, observed) for name in scenario.handlers if name not in started]
+    unserved = [
+        _never_served(name, observed)
         for name in started
         if not any(request.served for request in observed.requests(name))
-    )
+    ]
     if not idle and not unserved:
         return verdicts
-    proofs = ((STARTS, ExpectationOutcome.NOT_STARTED, idle), (ASKS, ExpectationOutcome.BROKEN, unserved))
     return (
         *(
-            Verdict(expect=expect, rule=ASKS_RULE, outcome=outcome, sentences=sentences)
-            for expect, outcome, sentences in proofs
-            if sentences
+            _worst_of(findings, expect, ASKS_RULE, observed)
+            for expect, findings in ((STARTS, idle), (ASKS, unserved))
+            if findings
         ),
         *(verdict for verdict in verdicts if verdict.outcome is ExpectationOutcome.BROKEN),
     )
 
 
-def _no_request(machine: str, observed: Observed) -> str:
+def _no_request(machine: str, observed: Observed) -> Finding:
     for life in observed.lives:
         if life.machine == machine and life.code is not None and not life.ended_by_step:
-            return f"{machine} ended with exit code {life.code} before its first request"
+            sentence = f"{machine} ended with exit code {life.code} before its first request"
+            return Finding(ExpectationOutcome.NOT_STARTED, sentence)
     begun = min((life.begun for life in observed.lives if life.machine == machine), default=_ZERO)
-    return f"{machine} sent no request in {_long(observed.ended - begun)}"
+    sentence = f"{machine} sent no request in {_long(observed.ended - begun)}"
+    return Finding(ExpectationOutcome.NOT_STARTED, sentence, timed=True)
 
 
-def _never_served(machine: str, observed: Observed) -> Iterator[str]:
+def _never_served(machine: str, observed: Observed) -> Finding:
+    answered = any(request.final for request in observed.requests(machine))
+    return _broken("; ".join(_why_never_served(machine, observed)), timed=not answered)
+
+
+def _why_never_served(machine: str, observed: Observed) -> Iterator[str]:
     requests = list(observed.requests(machine))
     yield f"{machine} was not served a document in {_long(observed.ended - requests[0].begun)}"
     yield f"requests: {len(requests)}"
@@ -173,22 +193,38 @@ def _verdict(
 ) -> Verdict:
     cases = [_Case(name, scenario, observed, timing) for name in started if expected.machine in (None, name)]
     findings = [finding for case in cases for finding in _find(expected, case)]
-    if observed.steps_left and not findings:
+    if observed.steps_left and all(finding.outcome is ExpectationOutcome.MET for finding in findings):
         findings = [_cut_short(scenario, observed)]
+    return _worst_of(findings, str(type(expected).__struct_config__.tag), expected.rule, observed)
+
+
+def _worst_of(findings: list[Finding], expect: str, rule: str, observed: Observed) -> Verdict:
+    if observed.lateness > TOO_LATE:
+        findings = [_unless_late(finding, observed.lateness) for finding in findings]
     outcome = worst(finding.outcome for finding in findings)
+    if outcome is ExpectationOutcome.MET:
+        return Verdict(expect=expect, rule=rule, outcome=outcome)
+    reasons = [finding for finding in findings if finding.outcome is outcome]
     return Verdict(
-        expect=str(type(expected).__struct_config__.tag),
-        rule=expected.rule,
+        expect=expect,
+        rule=rule,
         outcome=outcome,
-        sentences=tuple(
-            dict.fromkeys(finding.sentence for finding in findings if finding.outcome is outcome)
-        ),
+        sentences=tuple(dict.fromkeys(finding.sentence for finding in reasons)),
+        hidden=any(finding.hidden for finding in reasons),
     )
+
+
+def _unless_late(finding: Finding, lateness: timedelta) -> Finding:
+    if not finding.timed:
+        return finding
+    sentence = f"{finding.sentence}, but this machine ran {_long(lateness)} late"
+    return Finding(ExpectationOutcome.NOT_JUDGED, sentence)
 
 
 def _cut_short(scenario: Scenario, observed: Observed) -> Finding:
     steps = f"{observed.steps_left} of its {len(scenario.steps)} steps"
-    return _not_shown(f"the scenario ended after {_long(observed.ended)} and did not run {steps}")
+    sentence = f"the scenario ended after {_long(observed.ended)} and did not run {steps}"
+    return _not_shown(sentence, timed=True)
 
 
 def _find(expected: Expected, case: _Case) -> _Findings:
@@ -245,13 +281,13 @@ def _approves(expected: Approves, case: _Case, event: CausedEvent) -> _Findings:
     if _approved_by_another(accepted, observed, event):
         return
     if started is not None and case.ready_since(started) > started:
-        yield _not_shown(f"{event.name} started while {me} was starting")
+        yield _not_shown(f"{event.name} started while {me} was starting", timed=True)
     elif accepted is None and not event.user_waits and not _acted(case, event):
-        yield _not_shown(f"{me} neither drained for {event.name} nor approved it")
+        yield _not_shown(f"{me} neither drained for {event.name} nor approved it", timed=True)
     elif accepted is None:
-        until = observed.ended if started is None else started
-        reason = _death(case) or f" in {_long(max(until - since, _ZERO))}"
-        yield _late(event, f"{me} did not approve {event.name}{reason}")
+        until, death = observed.ended if started is None else started, _death(case)
+        reason = death or f" in {_long(max(until - since, _ZERO))}"
+        yield _late(event, f"{me} did not approve {event.name}{reason}", timed=not death)
     elif within is not None and accepted.begun - since > within:
         took = _long(accepted.begun - since)
         yield _late(event, f"{me} approved {event.name} only after {took}, not within {_long(within)}")
@@ -267,9 +303,12 @@ def _approved_by_another(accepted: Asked | None, observed: Observed, event: Caus
 
 
 def _never_approves(case: _Case, event: CausedEvent) -> _Findings:
-    for approval in case.observed.approvals(case.machine, event.id)[:1]:
-        since = approval.begun - (case.observed.announced(event.id) or _ZERO)
+    approvals = case.observed.approvals(case.machine, event.id)
+    if approvals:
+        since = approvals[0].begun - (case.observed.announced(event.id) or _ZERO)
         yield _broken(f"{case.machine} approved {event.full_name}, {_long(since)} after it was announced")
+    else:
+        yield _not_done(f"{case.machine} did not approve {event.full_name}")
 
 
 def _approves_once(case: _Case, event: CausedEvent) -> _Findings:
@@ -278,7 +317,8 @@ def _approves_once(case: _Case, event: CausedEvent) -> _Findings:
         over = _long(final[-1].begun - final[0].begun)
         yield _broken(
             f"{case.machine} approved {event.name} {len(final)} times within {over}; "
-            f"the first answer was {final[0].status}"
+            f"the first answer was {final[0].status}",
+            timed=True,
         )
 
 
@@ -289,8 +329,10 @@ def _approves_only_after_drain(case: _Case, event: CausedEvent) -> _Findings:
         for machine in case.scenario.handlers:
             if machine in event.resources:
                 yield from _drained_before(accepted, machine, case, event)
-    elif not _acted(case, event) and case.machine in event.resources:
-        yield _not_shown(f"{case.machine} neither drained for {event.name} nor approved it")
+    elif case.machine in event.resources and _acted(case, event):
+        yield _not_done(f"{case.machine} did not approve {event.name}")
+    elif case.machine in event.resources:
+        yield _not_shown(f"{case.machine} neither drained for {event.name} nor approved it", timed=True)
 
 
 def _drained_before(approval: Asked, machine: str, case: _Case, event: CausedEvent) -> _Findings:
@@ -309,7 +351,7 @@ def _drained_before(approval: Asked, machine: str, case: _Case, event: CausedEve
     elif _is_observable(case.observed, machine):
         yield _broken(f"{me} approved {event.name} before {subject} was drained at all")
     else:
-        yield _not_shown(f"{me} approved {event.name}; whether {subject} was drained could not be observed")
+        yield _hidden(f"{me} approved {event.name}; whether {subject} was drained could not be observed")
 
 
 def _drains_before_start(case: _Case, event: CausedEvent) -> _Findings:
@@ -318,51 +360,58 @@ def _drains_before_start(case: _Case, event: CausedEvent) -> _Findings:
         return
     drains = case.observed.hooked(me, Phase.DRAIN, event.id)
     if not drains and _is_observable(case.observed, me):
-        yield _broken(f"{me} was not drained for {event.name}{_death(case)}")
+        death = _death(case)
+        yield _broken(f"{me} was not drained for {event.name}{death}", timed=not death)
     elif not drains:
-        yield _not_shown(f"{me} was not seen to drain for {event.name}")
+        yield _hidden(f"{me} was not seen to drain for {event.name}")
     elif started is not None and drains[0].begun > case.ready_since(started):
         late = _long(drains[0].begun - started)
-        yield _broken(f"{me} began its drain for {event.name} {late} after it had started")
+        yield _broken(f"{me} began its drain for {event.name} {late} after it had started", timed=True)
 
 
 def _never_drains(case: _Case, event: CausedEvent) -> _Findings:
     if case.observed.hooked(case.machine, Phase.DRAIN, event.id):
         yield _broken(f"{case.machine} was drained for {event.full_name}")
     elif not _is_observable(case.observed, case.machine):
-        yield _not_shown(f"whether {case.machine} was drained for {event.name} could not be observed")
+        yield _hidden(f"whether {case.machine} was drained for {event.name} could not be observed")
+    else:
+        yield _not_done(f"{case.machine} was not drained for {event.full_name}")
 
 
 def _reads(expected: Reads, case: _Case, event: CausedEvent) -> _Findings:
     within, read = case.timing.length(expected.within), case.observed.read(case.machine, event.id)
     since = case.ready_since(case.observed.announced(event.id) or _ZERO)
     if read is None:
-        yield _broken(f"{case.machine} never read a document with {event.name}{_death(case)}")
+        death = _death(case)
+        yield _broken(f"{case.machine} never read a document with {event.name}{death}", timed=not death)
     elif read - since > within:
-        took = _long(read - since)
-        yield _broken(f"{case.machine} first read of {event.name} after {took}, not within {_long(within)}")
+        sentence = f"{case.machine} first read of {event.name} after {_long(read - since)}"
+        yield _broken(f"{sentence}, not within {_long(within)}", timed=True)
 
 
 def _recovers(expected: Recovers, case: _Case, event: CausedEvent) -> _Findings:
     observed, me, within = case.observed, case.machine, case.timing.length(expected.within)
     if not _is_observable(observed, me):
-        yield _not_shown(f"whether {me} was drained for {event.name} could not be observed")
+        yield _hidden(f"whether {me} was drained for {event.name} could not be observed")
         return
     gone = observed.gone(event.id)
     if not observed.hooked(me, Phase.DRAIN, event.id):
         return
     if gone is None:
-        yield _not_shown(f"{event.name} was not over when the scenario ended")
+        yield _not_shown(f"{event.name} was not over when the scenario ended", timed=True)
         return
     since = _free_since(case, gone)
     recovered = [hook.begun for hook in observed.hooked(me, Phase.RECOVER, event.id) if hook.begun >= gone]
     if recovered and recovered[0] - since > within:
         took = _long(recovered[0] - since)
-        yield _broken(f"{me} recovered from {event.name} only {took} after it was gone")
+        yield _broken(f"{me} recovered from {event.name} only {took} after it was gone", timed=True)
     if not recovered:
-        waited = observed.ended - since
-        sentence = f"{me} had not recovered {_long(waited)} after {event.name} was gone{_death(case)}"
-        yield _broken(sentence) if waited >= within else _not_shown(f"{sentence}, when the scenario ended")
+        waited, death = observed.ended - since, _death(case)
+        sentence = f"{me} had not recovered {_long(waited)} after {event.name} was gone{death}"
+        if waited >= within:
+            yield _broken(sentence, timed=not death)
+        else:
+            yield _not_shown(f"{sentence}, when the scenario ended", timed=not death)
 
 
 def _free_since(case: _Case, gone: timedelta) -> timedelta:
@@ -380,7 +429,7 @@ def _stays_drained(case: _Case, event: CausedEvent) -> _Findings:
     drains = observed.hooked(me, Phase.DRAIN, event.id)
     if not drains:
         if me in event.resources and not _is_observable(observed, me):
-            yield _not_shown(f"whether {me} was drained for {event.name} could not be observed")
+            yield _hidden(f"whether {me} was drained for {event.name} could not be observed")
         return
     gone = observed.gone(event.id)
     until = observed.ended if gone is None else gone
@@ -404,7 +453,8 @@ def _asks_at_most(expected: AsksAtMost, case: _Case) -> _Findings:
         if last - first < per:
             yield _broken(
                 f"{case.machine} sent {expected.requests + 1} requests within {_long(last - first)}, "
-                f"{_long(first)} into the scenario"
+                f"{_long(first)} into the scenario",
+                timed=True,
             )
             return
 
@@ -423,7 +473,8 @@ def _keeps_asking(expected: KeepsAsking, case: _Case) -> _Findings:
         if last - first > within:
             yield _broken(
                 f"{case.machine} sent no request for {_long(last - first)}, "
-                f"from {_long(first)} into the scenario"
+                f"from {_long(first)} into the scenario",
+                timed=True,
             )
 
 
@@ -469,17 +520,27 @@ def _is_observable(observed: Observed, machine: str) -> bool:
     return any(hook.machine == machine for hook in observed.hooks)
 
 
-def _late(event: CausedEvent, sentence: str) -> Finding:
+def _late(event: CausedEvent, sentence: str, *, timed: bool = True) -> Finding:
     """C-06: an approval that is late or missing is unsafe only if a user waits for it."""
-    return _broken(sentence) if event.user_waits else Finding(ExpectationOutcome.SLOW, sentence)
+    outcome = ExpectationOutcome.BROKEN if event.user_waits else ExpectationOutcome.SLOW
+    return Finding(outcome, sentence, timed)
 
 
-def _broken(sentence: str) -> Finding:
-    return Finding(ExpectationOutcome.BROKEN, sentence)
+def _broken(sentence: str, *, timed: bool = False) -> Finding:
+    return Finding(ExpectationOutcome.BROKEN, sentence, timed)
 
 
-def _not_shown(sentence: str) -> Finding:
-    return Finding(ExpectationOutcome.NOT_SHOWN, sentence)
+def _not_shown(sentence: str, *, timed: bool = False) -> Finding:
+    return Finding(ExpectationOutcome.NOT_SHOWN, sentence, timed)
+
+
+def _hidden(sentence: str) -> Finding:
+    return Finding(ExpectationOutcome.NOT_SHOWN, sentence, hidden=True)
+
+
+def _not_done(sentence: str) -> Finding:
+    """The expectation is met by what the handler did not do; on a late machine that proves nothing."""
+    return Finding(ExpectationOutcome.MET, sentence, timed=True)
 
 
 def _long(length: timedelta) -> str:

@@ -185,6 +185,8 @@ class Observed:
     events: tuple[CausedEvent, ...] = ()
     #: How many steps had not run when the scenario ended.
     steps_left: int = 0
+    #: How late this machine ran meanwhile.
+    lateness: timedelta = timedelta(0)
     #: The end of the output of each handler.
     output: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -16,15 +16,16 @@ WORDS = {
     ExpectationOutcome.MET: "safe",
     ExpectationOutcome.NOT_SHOWN: "not shown",
     ExpectationOutcome.SLOW: "slow",
+    ExpectationOutcome.NOT_JUDGED: "could not be judged",
     ExpectationOutcome.NOT_STARTED: "did not start",
     ExpectationOutcome.BROKEN: "UNSAFE",
 }
 
 #: The outcomes that the text report names before their sentences.
-_PREFIXED = {ExpectationOutcome.NOT_SHOWN, ExpectationOutcome.SLOW}
+_PREFIXED = {ExpectationOutcome.NOT_SHOWN, ExpectationOutcome.SLOW, ExpectationOutcome.NOT_JUDGED}
 
 #: The outcomes that a handler's output may explain.
-_WITH_OUTPUT = {ExpectationOutcome.NOT_STARTED, ExpectationOutcome.BROKEN}
+_WITH_OUTPUT = {ExpectationOutcome.NOT_JUDGED, ExpectationOutcome.NOT_STARTED, ExpectationOutcome.BROKEN}
 
 #: How many lines of a handler's output are shown.
 OUTPUT_LINES = 5
@@ -32,7 +33,10 @@ OUTPUT_LINES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioResult:
-    """The result of one scenario; with a problem, the scenario could not be run."""
+    """The result of one scenario; with a problem, the scenario could not be run.
+
+    ``lateness`` says how late this machine ran. ``repeated`` says that it ran too late in a run before this.
+    """
 
     scenario: Scenario
     speed: float
@@ -40,6 +44,8 @@ class ScenarioResult:
     verdicts: tuple[Verdict, ...] = ()
     output: str = ""
     problem: str | None = None
+    lateness: timedelta = timedelta(0)
+    repeated: bool = False
 
     @property
     def outcome(self) -> ExpectationOutcome:
@@ -81,6 +87,12 @@ def summary(results: Sequence[ScenarioResult]) -> str:
     return f"{len(results)} {noun}: {', '.join(kinds)}"
 
 
+def hints(results: Sequence[ScenarioResult]) -> Iterator[str]:
+    """Yield how to get the verdicts that are missing."""
+    if any(result.outcome is ExpectationOutcome.NOT_JUDGED for result in results):
+        yield "this machine was too slow to judge the handler; run the check again while it has less to do"
+
+
 def document(results: Sequence[ScenarioResult]) -> Json:
     """Return the JSON report."""
     return {"scenarios": [_entry(result) for result in results]}
@@ -103,6 +115,8 @@ def _entry(result: ScenarioResult) -> Json:
         "problem": result.problem,
         "speed": result.speed,
         "seconds": round(result.took.total_seconds(), 3),
+        "lateness": round(result.lateness.total_seconds(), 3),
+        "repeated": result.repeated,
         "verdicts": verdicts,
         "output": result.output,
     }
@@ -136,6 +150,7 @@ def as_junit(results: Sequence[ScenarioResult]) -> str:
 #: The JUnit element of an outcome; its type is the outcome.
 _ELEMENTS = {
     ExpectationOutcome.BROKEN: "failure",
+    ExpectationOutcome.NOT_JUDGED: "error",
     ExpectationOutcome.NOT_STARTED: "error",
     ExpectationOutcome.SLOW: "failure",
     ExpectationOutcome.NOT_SHOWN: "skipped",

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -26,12 +28,18 @@ if TYPE_CHECKING:
     from fairwarning.check.run_scenario import CheckRequest
     from fairwarning.check.scenario import Scenario
 
-#: Scenarios mostly wait, so more of them run at a time than there are processors.
-JOBS = 6
+#: Scenarios mostly wait, so a processor has enough time for two.
+JOBS_PER_PROCESSOR, MOST_JOBS = 2, 64
 
 SAFE, UNSAFE, SLOW, NOT_STARTED = 0, 1, 3, 4
 
 _FILE = OutputFile()
+
+
+def default_jobs() -> int:
+    """Return how many scenarios run at a time, by the number of processors that this process may use."""
+    processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+    return min(JOBS_PER_PROCESSOR * processors, MOST_JOBS)
 
 
 class CheckOptions(TypedDict):
@@ -80,7 +88,11 @@ class CommandWithDashes(click.Command):
     help="How long the handler may take to its first request.",
 )
 @click.option(
-    "--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Scenarios to run at a time."
+    "--jobs",
+    type=click.IntRange(1, MOST_JOBS),
+    default=default_jobs,
+    show_default="two per processor",
+    help="Scenarios to run at a time.",
 )
 @click.option("--strict", is_flag=True, help="Count rules that were not exercised as unsafe.")
 @click.option("--junit", type=_FILE, help="Write JUnit XML to this file.")
@@ -112,7 +124,7 @@ def check(**options: Unpack[CheckOptions]) -> None:
     Exit codes:
       0  safe, as far as the scenarios show
       1  unsafe
-      2  usage error, or a scenario could not be run
+      2  usage error, or a scenario could not be run; or it could not be judged, because this machine ran late
       3  slow: an event that no user waits for was not approved in time
       4  the handler did not start in at least one scenario
     """
@@ -123,7 +135,7 @@ def check(**options: Unpack[CheckOptions]) -> None:
     _require(options)
     results = _results(scenarios, options)
     _write(results, options)
-    sys.exit(_exit_code(results, options["strict"]))
+    sys.exit(exit_code(results, options["strict"]))
 
 
 def _print_scenarios(show: str | None, json_: bool) -> None:
@@ -178,7 +190,7 @@ def _require(options: CheckOptions) -> None:
 
 
 def _results(scenarios: list["Scenario"], options: CheckOptions) -> list["ScenarioResult"]:
-    from fairwarning.check.report import summary
+    from fairwarning.check.report import hints, summary
     from fairwarning.check.run_scenario import CheckRequest
     from fairwarning.check.scenario import Timing
 
@@ -190,18 +202,25 @@ def _results(scenarios: list["Scenario"], options: CheckOptions) -> list["Scenar
     except (asyncio.CancelledError, KeyboardInterrupt):
         raise CannotCheckError("interrupted") from None
     print_note(summary(results))
+    for hint in hints(results):
+        print_note(f"hint: {hint}")
     return results
 
 
 async def _run(
     scenarios: list["Scenario"], request: "CheckRequest", jobs: int, progress: "CheckProgress"
 ) -> list["ScenarioResult"]:
+    from fairwarning.check.background import in_background
+    from fairwarning.check.lateness import LatenessWatch
     from fairwarning.check.run import check as run_all
+    from fairwarning.check.run import play
 
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await run_all(scenarios, request, jobs, progress.begin, progress.end)
+    watch = LatenessWatch()
+    async with in_background(watch.run()):
+        return await run_all(scenarios, partial(play, request=request, watch=watch), jobs, progress)
 
 
 class CheckProgress:
@@ -229,6 +248,14 @@ class CheckProgress:
             click.echo(escape_hidden(line), err=self._err)
         self._show()
 
+    def postpone(self, result: "ScenarioResult") -> None:
+        """Print that a scenario is repeated at the end."""
+        self._running.remove(result.scenario.name)
+        self._clear()
+        late = f"{result.lateness.total_seconds():.1f} s late"
+        print_note(f"note: {result.scenario.name} is repeated at the end: this machine ran {late}")
+        self._show()
+
     def _show(self) -> None:
         if self._running and sys.stderr.isatty():
             columns = shutil.get_terminal_size().columns
@@ -253,7 +280,8 @@ def _write(results: list["ScenarioResult"], options: CheckOptions) -> None:
                 raise CannotCheckError(f"{path} cannot be written: {problem.strerror}") from problem
 
 
-def _exit_code(results: list["ScenarioResult"], strict: bool) -> int:
+def exit_code(results: list["ScenarioResult"], strict: bool) -> int:
+    """Return the code of the worst result; one that is proven is worse than one that could not be judged."""
     from fairwarning.check.judge import ExpectationOutcome
 
     if any(result.problem is not None for result in results):
@@ -266,4 +294,6 @@ def _exit_code(results: list["ScenarioResult"], strict: bool) -> int:
         return UNSAFE
     if ExpectationOutcome.NOT_STARTED in outcomes:
         return NOT_STARTED
+    if ExpectationOutcome.NOT_JUDGED in outcomes:
+        return CannotCheckError.exit_code
     return SLOW if ExpectationOutcome.SLOW in outcomes else SAFE
