@@ -4,6 +4,8 @@ import asyncio
 import os
 import threading
 import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from urllib.error import HTTPError
 
@@ -15,8 +17,8 @@ from fairwarning.testing import Event, Fleet, fleet
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
 
 
-def ask(endpoint: str) -> int:
-    request = urllib.request.Request(endpoint + EVENTS, headers={"Metadata": "true"})
+def ask(endpoint: str, query: str = "", **headers: str) -> int:
+    request = urllib.request.Request(endpoint + EVENTS + query, headers={"Metadata": "true", **headers})
     with urllib.request.urlopen(request, timeout=10) as answer:
         status: int = answer.status
     return status
@@ -172,7 +174,7 @@ def test_an_approval_that_does_not_come_fails_with_the_history(web: Fleet) -> No
     assert first == f"Reboot of web_0 ({event.id}) was not approved by web_0 within 0s; what happened:"
     assert [line.split(maxsplit=1)[1] for line in lines] == [
         "scheduled by operator",
-        "to the endpoint of web_0: 1",
+        "to the endpoint of web_0: 1, and it read of the event",
     ]
 
 
@@ -194,14 +196,84 @@ def test_an_event_that_started_without_approval_is_not_waited_for(web: Fleet) ->
 
 def test_an_unexpected_approval_fails_with_the_history(web: Fleet) -> None:
     event = web.restart("web_0")
-    untouched = web.assert_not_approved(event)
-    handler = approve_soon(web, event, by="web_0")
+    handler = approve_soon(web, event, by="web_1")
 
-    with pytest.raises(AssertionError, match="was approved by web_0; what happened:"):
+    with pytest.raises(AssertionError, match="was approved by web_1; what happened:") as failure:
         web.assert_not_approved(event, during="30s")
 
     handler.join()
-    assert untouched == event
+    assert [line.strip() for line in str(failure.value).splitlines()[-2:]] == [
+        "requests to the endpoint of web_0: 0",
+        "requests to the endpoint of web_1: 1, and it read of the event",
+    ]
+
+
+def test_an_event_that_was_read_and_left_alone_is_not_approved(web: Fleet) -> None:
+    event = web.restart("web_0")
+    ask(web.endpoint("web_2"))
+
+    assert web.assert_not_approved(event) == event
+
+
+def test_a_poll_is_waited_for_before_an_approval_counts_as_missing(web: Fleet) -> None:
+    event = web.restart("web_0")
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(web.assert_not_approved, event, poll_within="30s")
+        ask(web.endpoint("web_1"))
+
+        assert waiting.result() == event
+
+
+def test_a_long_poll_that_began_before_the_event_counts(web: Fleet) -> None:
+    ask(web.endpoint("web_1"))
+    with ThreadPoolExecutor() as pool:
+        polling = pool.submit(ask, web.endpoint("web_1"), "&wait=30", **{"If-None-Match": '"1"'})
+        while web.requests("web_1") < 2:
+            pass
+        event = web.restart("web_0")
+
+        assert web.assert_not_approved(event) == event
+        assert polling.result() == 200
+
+
+def ask_before_the_event(web: Fleet) -> Event:
+    ask(web.endpoint("web_0"))
+    return web.restart("web_0")
+
+
+def ask_as_a_stranger(web: Fleet) -> Event:
+    web.vm("db")
+    event = web.restart("web_0")
+    ask(web.endpoint("db"))
+    return event
+
+
+def ask_in_the_test_itself(web: Fleet) -> Event:
+    event = web.restart("web_0")
+    web.document("web_0")
+    return event
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        pytest.param(lambda web: web.restart("web_0"), id="no request"),
+        pytest.param(ask_before_the_event, id="a request before the event"),
+        pytest.param(ask_as_a_stranger, id="a request of a machine that cannot approve"),
+        pytest.param(ask_in_the_test_itself, id="a document that the test read itself"),
+    ],
+)
+def test_without_a_poll_no_approval_proves_nothing(web: Fleet, cause: Callable[[Fleet], Event]) -> None:
+    event = cause(web)
+
+    with pytest.raises(AssertionError) as failure:
+        web.assert_not_approved(event, poll_within="0s")
+
+    first, *_ = str(failure.value).splitlines()
+    assert first == (
+        f"Reboot of web_0 ({event.id}) was not approved, but nobody asked: "
+        "no machine of web read of it within 0s; what happened:"
+    )
 
 
 def test_a_program_gets_its_endpoint_from_the_environment(web: Fleet) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -58,6 +58,8 @@ class Fleet:
         self._server = HttpServer[MachineRef](self._answer, self._clock.now, _LIMITS)
         self._listeners = Listeners(self._server, _PLAN, self._engine.store)
         self._requests = Counter[MachineRef]()
+        self._read = set[tuple[MachineRef, EventId]]()
+        self._polled = asyncio.Event()
 
     # -- machines
 
@@ -186,17 +188,32 @@ class Fleet:
             raise AssertionError(self._not_approved(latest, by, within))
         return fleet_event(latest)
 
-    def assert_not_approved(self, event: FleetEvent | str, *, during: str | timedelta = "0s") -> FleetEvent:
-        """Return the event if it has no approval and gets none during this much real time.
+    def assert_not_approved(
+        self,
+        event: FleetEvent | str,
+        *,
+        during: str | timedelta = "0s",
+        poll_within: str | timedelta = "10s",
+    ) -> FleetEvent:
+        """Return the event if a machine that may approve it has read of it, and it gets no approval.
+
+        The poll of that machine may have been before this call; if not, it is waited for, in real time. After
+        the poll, an approval has as long as ``during`` says, also in real time.
 
         Raises:
-            AssertionError: the event was approved.
+            AssertionError: the event was approved, or nobody asked.
         """
         __tracebackhide__ = True
-        latest = THREAD.run(self._decided(id_of(event), _length(during, "during")))
+        bound = _length(poll_within, "poll_within")
+        asked = THREAD.run(self._is_read(id_of(event), bound))
+        latest = THREAD.run(self._decided(id_of(event), _length(during, "during") if asked else timedelta(0)))
         if latest.approved_by is not None:
             what = f"{fleet_event(latest)} was approved by {latest.approved_by}"
             raise AssertionError(f"{what}{self._what_happened(latest)}")
+        if not asked:
+            what = f"{fleet_event(latest)} was not approved, but nobody asked"
+            where = f"no machine of {latest.scope} read of it within {durations.for_people(bound)}"
+            raise AssertionError(f"{what}: {where}{self._what_happened(latest)}")
         return fleet_event(latest)
 
     # -- in the thread of all fleets
@@ -212,9 +229,26 @@ class Fleet:
         await self._engine.close()
 
     def _answer(self, machine: MachineRef | None, request: Request) -> Reply:
-        if machine is not None:
-            self._requests[machine] += 1
-        return self._app.answer(machine, request)
+        reply = self._app.answer(machine, request)
+        if machine is None:
+            return reply
+        self._requests[machine] += 1
+        if request.method != "GET":
+            return reply
+        return (
+            self._noted(machine, reply) if isinstance(reply, Response) else self._noted_later(machine, reply)
+        )
+
+    async def _noted_later(self, machine: MachineRef, reply: Awaitable[Response]) -> Response:
+        return self._noted(machine, await reply)
+
+    def _noted(self, machine: MachineRef, response: Response) -> Response:
+        """Note which events a machine reads of."""
+        if response.status == 200 and self._engine.has_machine(machine):
+            pending = self._engine.scope(machine.scope).events
+            self._read |= {(machine, event) for event in pending if event.encode() in response.body}
+            self._polled.set()
+        return response
 
     def _ref(self, machine: str) -> MachineRef:
         return THREAD.call(lambda: self._engine.directory.machine(machine))
@@ -255,6 +289,19 @@ class Fleet:
             raise UnknownEventError(event_id)
         return changes[-1].event
 
+    async def _is_read(self, event_id: EventId, within: timedelta) -> bool:
+        """Return whether a machine has read of an event, or does so in this time."""
+        await self._latest(event_id)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within.total_seconds()):
+                while not self._readers(event_id):
+                    self._polled.clear()
+                    await self._polled.wait()
+        return bool(self._readers(event_id))
+
+    def _readers(self, event_id: EventId) -> set[MachineRef]:
+        return {machine for machine, read in self._read if read == event_id}
+
     async def _decided(self, event_id: EventId, within: timedelta) -> model.Event:
         """Return an event once it is approved or has started or ended, or when the time is up."""
         with self._engine.feed.subscribe() as subscription, suppress(TimeoutError):
@@ -282,9 +329,12 @@ class Fleet:
         return f"{event} was not approved{machine} within {length}{details}"
 
     def _what_happened(self, latest: model.Event) -> str:
+        readers, targets = self._readers(latest.id), {MachineRef(latest.scope, n) for n in latest.resources}
+        others = {machine for machine in self._requests if machine.scope == latest.scope}
         requests = (
-            f"requests to the endpoint of {name}: {self._requests[MachineRef(latest.scope, name)]}"
-            for name in latest.resources
+            f"requests to the endpoint of {machine.name}: {self._requests[machine]}"
+            f"{', and it read of the event' if machine in readers else ''}"
+            for machine in sorted(targets | others)
         )
         return "\n  ".join(("; what happened:", *self.history(latest.id), *requests))
 
