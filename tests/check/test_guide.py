@@ -39,9 +39,9 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.runs("docs/guides/check-your-handler.md", "--list", "--show", "preempt")
+@pytest.mark.runs("docs/guides/check-your-handler.md", "--list", "--show", "--explain", "preempt")
 def test_the_quick_commands_of_the_guide_work(tmp_path: Path) -> None:
-    for number, command in enumerate(PAGE.commands("--list", "--show", "preempt")):
+    for number, command in enumerate(PAGE.commands("--list", "--show", "--explain", "preempt")):
         folder = tmp_path / str(number)
         folder.mkdir()
         with command.running() as text:

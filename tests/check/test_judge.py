@@ -2,11 +2,12 @@
 
 import pytest
 
-from fairwarning.check.judge import ExpectationOutcome
+from fairwarning.check.judge import ExpectationOutcome, judge
 from fairwarning.check.observations import CausedEvent
 from tests.check.observations import (
     E1,
     E2,
+    TIMING,
     Observation,
     drain,
     get,
@@ -15,6 +16,7 @@ from tests.check.observations import (
     observed,
     post,
     recover,
+    scenario,
     spell,
 )
 from tests.check.verdicts import (
@@ -489,3 +491,14 @@ def test_an_approval_waits_for_every_machine_that_the_event_names() -> None:
     verdict = verdict_on(ONLY_AFTER, seen, "web_0", "web_1")
 
     assert verdict == (BROKEN, "web_0 approved the restart 2.5 s before the drain of web_1 ended")
+
+
+@pytest.mark.parametrize("expectation", [ONLY_AFTER, NEVER_DRAINS, BEFORE_START, RECOVERS, STAYS])
+def test_a_verdict_says_if_drains_could_not_be_observed(expectation: Expectation) -> None:
+    story = scenario(**expectation)
+    shown, not_shown = (
+        judge(story, observed(*HISTORY, *seen, post(5), events=(RESTART,)), TIMING)[0]
+        for seen in ((drain(2, 3),), ())
+    )
+
+    assert (shown.hidden, not_shown.hidden) == (False, True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 from fairwarning.check.judge import ExpectationOutcome, Verdict
-from fairwarning.check.report import ScenarioResult, as_json, as_junit, lines, summary
+from fairwarning.check.report import ScenarioResult, as_json, as_junit, hints, lines, summary
 from tests.check.observations import after, scenario
 
 SAFE = ScenarioResult(
@@ -95,6 +95,19 @@ def test_an_empty_problem_is_a_problem() -> None:
 
 def test_the_summary_counts() -> None:
     assert summary([SAFE, SAFE, UNSAFE, NOT_PLAYED]) == "4 scenarios: 2 safe, 1 UNSAFE, 1 not played"
+
+
+def test_hidden_drains_come_with_a_hint() -> None:
+    hidden = replace(UNSAFE, verdicts=(*UNSAFE.verdicts, replace(UNSAFE.verdicts[1], hidden=True)))
+
+    first, second = hints([SAFE, hidden, hidden])
+
+    assert "FAIRWARNING_DRAIN (in CMD: {drain})" in first
+    assert second == "fairwarning check --explain C-04 explains a rule"
+
+
+def test_where_drains_can_be_observed_no_hint_is_given() -> None:
+    assert list(hints([SAFE, UNSAFE, SLOW, NOT_PLAYED])) == []
 
 
 def test_json_has_everything() -> None:

@@ -89,6 +89,13 @@ def summary(results: Sequence[ScenarioResult]) -> str:
 
 def hints(results: Sequence[ScenarioResult]) -> Iterator[str]:
     """Yield how to get the verdicts that are missing."""
+    hidden = [verdict.rule for result in results for verdict in result.verdicts if verdict.hidden]
+    if hidden:
+        yield (
+            "to show drains, let the handler run the program in FAIRWARNING_DRAIN (in CMD: {drain}), and for "
+            "recoveries FAIRWARNING_RECOVER"
+        )
+        yield f"fairwarning check --explain {hidden[0]} explains a rule"
     if any(result.outcome is ExpectationOutcome.NOT_JUDGED for result in results):
         yield "this machine was too slow to judge the handler; run the check again while it has less to do"
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from fairwarning import config
-from fairwarning.cli.completion import AFTER_DASHES, complete_scenarios
+from fairwarning.cli.completion import AFTER_DASHES, complete_rules, complete_scenarios
 from fairwarning.cli.options import DURATION, SPEED, OutputFile
 from fairwarning.cli.output import FailureError, print_json, print_note, print_table
 from fairwarning.config import PROGRAM
@@ -57,6 +58,7 @@ class CheckOptions(TypedDict):
     json_: bool
     list_: bool
     show: str | None
+    explain: str | None
 
 
 class CannotCheckError(FailureError):
@@ -105,6 +107,12 @@ class CommandWithDashes(click.Command):
     shell_complete=complete_scenarios,
     help="Print the file of a scenario and exit.",
 )
+@click.option(
+    "--explain",
+    metavar="RULE",
+    shell_complete=complete_rules,
+    help="Explain a rule, such as C-06, and exit.",
+)
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]... -- CMD...", shell_complete=complete_scenarios)
 def check(**options: Unpack[CheckOptions]) -> None:
     """Check whether a handler is safe, by running it in scenarios.
@@ -119,6 +127,7 @@ def check(**options: Unpack[CheckOptions]) -> None:
       fairwarning check --quick -- python my_handler.py
       fairwarning check plain-reboot drain-fails --junit report.xml -- ./handler --drain {drain}
       fairwarning check --list
+      fairwarning check --explain C-06
 
     \b
     Exit codes:
@@ -130,6 +139,9 @@ def check(**options: Unpack[CheckOptions]) -> None:
     """
     if options["list_"] or options["show"] is not None:
         _print_scenarios(options["show"], options["json_"])
+        return
+    if options["explain"] is not None:
+        _explain(options["explain"], options["json_"])
         return
     scenarios = _load(options["scenarios"])
     _require(options)
@@ -152,6 +164,22 @@ def _print_scenarios(show: str | None, json_: bool) -> None:
         print_json([{"name": name, "summary": summary} for name, summary in summaries.items()])
     else:
         print_table(("SCENARIO", "WHAT HAPPENS"), summaries.items())
+
+
+def _explain(rule: str, json_: bool) -> None:
+    from fairwarning.check.rules import explain, sentences
+
+    known = sentences()
+    if rule.upper() not in known:
+        names = f"the scenarios test {', '.join(known)}"
+        raise click.BadParameter(f"no rule named {rule}; {names}", param_hint="'--explain'")
+    explanation = explain(rule.upper())
+    if json_:
+        print_json(asdict(explanation))
+        return
+    click.echo(f"{explanation.id}: {explanation.sentence}\n")
+    print_table(("EXPECTATION", "MEANS"), explanation.expectations.items())
+    click.echo(f"\nscenarios: {', '.join(explanation.scenarios) or '-'}")
 
 
 def _load(names: Sequence[str]) -> list["Scenario"]:

@@ -79,6 +79,13 @@ def complete_scenarios(ctx: click.Context, param: click.Parameter, incomplete: s
     return _matching(incomplete, ((name, "") for name in standard()))
 
 
+def complete_rules(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Offer the rules that scenarios test, with their sentences."""
+    from fairwarning.check.rules import sentences
+
+    return _matching(incomplete, sentences().items())
+
+
 def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Leave the completion of file names to the shell."""
     return [CompletionItem(incomplete, type="file")]
