@@ -392,6 +392,7 @@ def test_a_rollout_that_is_stopped_says_so_as_json(manual: Server) -> None:
     ("words", "suggestion"),
     [
         pytest.param(["cause", "restart", "db", "web_9"], "web_", id="cause"),
+        pytest.param(["cause", "restart", "WEB_0"], "web_0", id="cause in another case"),
         pytest.param(["fault", "app-9", "429"], "app-", id="fault"),
         pytest.param(["exec", "--vm", "batc", "true"], "batch", id="exec"),
         pytest.param(["rollout", "--scope", "wed"], "web", id="rollout"),

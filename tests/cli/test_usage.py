@@ -310,6 +310,24 @@ def test_the_package_can_be_run_as_a_module() -> None:
     ("words", "message"),
     [
         pytest.param(["cuase"], "no such command 'cuase' (did you mean cause", id="a typing error"),
+        pytest.param(
+            ["cause", "reboot", "web_0"],
+            "'reboot' is not a cause (did you mean restart?)",
+            id="the word of the event for its cause",
+        ),
+        pytest.param(
+            ["cause", "restrat", "web_0"],
+            "'restrat' is not a cause (did you mean restart?)",
+            id="a typing error in a cause",
+        ),
+        pytest.param(
+            ["rollout", "reboot", "--scope", "web"],
+            "'reboot' is not a cause (did you mean host-reboot?)",
+            id="the word of the event for the cause of a rollout",
+        ),
+        pytest.param(
+            ["cause", "earthquake", "web_0"], "'earthquake' is not one of restart, redeploy, ", id="no cause"
+        ),
         pytest.param(["clock", "advnace"], "advance", id="a typing error in a group"),
         pytest.param(["frobnicate"], "no such command 'frobnicate'\n", id="nothing is close"),
     ],

@@ -18,10 +18,11 @@ from typing import Annotated, Literal, TypeAlias, assert_never
 import msgspec
 from msgspec import Meta, Struct
 
-from fairwarning.core.causes import CAUSES
+from fairwarning.core.causes import CAUSES, unknown_cause
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.inputs import parse_duration
+from fairwarning.formats.suggestions import did_you_mean
 
 SUFFIX = ".toml"
 _FOLDER = files("fairwarning.check") / "scenarios"
@@ -434,7 +435,8 @@ def _step_problems(
     yield from _unknown_names(f"{where}.of", labels, step.of)
     match step:
         case CauseStep():
-            yield from _unknown_names(f"{where}.cause", CAUSES, step.cause)
+            if step.cause not in CAUSES:
+                yield f"{where}.cause", unknown_cause(step.cause)
             yield from _unknown_names(f"{where}.machines", machines, *step.machines)
         case CancelStep():
             yield from _unknown_names(f"{where}.event", labels, step.event)
@@ -452,4 +454,4 @@ def _step_problems(
 def _unknown_names(where: str, known: Collection[str], *names: str | None) -> Iterator[tuple[str, str]]:
     for name in names:
         if name is not None and name not in known:
-            yield where, f"{name!r} is not one of {', '.join(known) or 'none'}"
+            yield where, f"{name!r} is not one of {', '.join(known) or 'none'}{did_you_mean(name, known)}"

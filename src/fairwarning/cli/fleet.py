@@ -25,7 +25,7 @@ from fairwarning.cli.client import (
 )
 from fairwarning.cli.completion import complete_events, complete_hosts, complete_machines
 from fairwarning.cli.lookup import pending_events, recorded_event, suggest_machines
-from fairwarning.cli.options import DURATION_TEXT, EVENT, SPEED, json_option
+from fairwarning.cli.options import DURATION_TEXT, EVENT, SPEED, CauseChoice, json_option
 from fairwarning.cli.output import (
     FailureError,
     format_instant,
@@ -139,7 +139,7 @@ def _print_events(body: bytes, json_: bool) -> None:
 
 
 @click.command(epilog="\b\nCauses:\n" + _CAUSE_LIST)
-@click.argument("what", metavar="CAUSE", type=click.Choice(list(CAUSES)))
+@click.argument("what", metavar="CAUSE", type=CauseChoice(CAUSES))
 @click.argument("machines", metavar="[VM]...", nargs=-1, shell_complete=complete_machines)
 @click.option(
     "--host",

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from fairwarning.cli.output import print_note
+from fairwarning.core.causes import Cause, unknown_cause
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.inputs import parse_duration
 from fairwarning.core.policy import SPEEDS
@@ -41,6 +42,18 @@ class InvalidOptionError(click.BadParameter):
         super().show(file)
         for hint in self.hints:
             print_note(f"hint: {hint}")
+
+
+class CauseChoice(click.Choice[str]):
+    """One of some causes; suggests close ones."""
+
+    def __init__(self, causes: Mapping[str, Cause]) -> None:
+        super().__init__(list(causes))
+        self._causes = causes
+
+    def get_invalid_choice_message(self, value: str, ctx: click.Context | None) -> str:
+        """Return what is wrong with a value."""
+        return escape_hidden(unknown_cause(value, self._causes))
 
 
 class OutputFile(click.Path[Path]):

@@ -10,7 +10,7 @@ import click
 from fairwarning.cli.client import HistoryLine, HistoryPart, MachineList, OperatorClient, connect, decode
 from fairwarning.cli.completion import complete_scopes
 from fairwarning.cli.lookup import suggest_scopes
-from fairwarning.cli.options import DURATION_TEXT, json_option
+from fairwarning.cli.options import DURATION_TEXT, CauseChoice, json_option
 from fairwarning.cli.output import print_json, print_json_line, print_note
 from fairwarning.cli.watch import HistoryWatch, timed_sentence
 from fairwarning.config import PROGRAM
@@ -38,7 +38,7 @@ class ScopeInfo:
 
 
 @click.command()
-@click.argument("what", metavar="[CAUSE]", type=click.Choice(list(MAINTENANCE)), default="host-update")
+@click.argument("what", metavar="[CAUSE]", type=CauseChoice(MAINTENANCE), default="host-update")
 @click.option("--scope", required=True, shell_complete=complete_scopes, help="The scope to maintain.")
 @click.option("--notice", type=DURATION_TEXT, help="Notice for each domain.  [default: as on Azure]")
 @click.option("--follow", is_flag=True, help="Print what happens until the last domain is done.")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from fairwarning.core import barrier
 from fairwarning.core.blueprint import domain
-from fairwarning.core.causes import CAUSES, Cause
+from fairwarning.core.causes import CAUSES, Cause, unknown_cause
 from fairwarning.core.changes import Change, EventChanged, EventMilestone
 from fairwarning.core.errors import (
     AlreadyUnderWayError,
@@ -58,7 +58,7 @@ def get_cause(name: str) -> Cause:
         InvalidError: there is no such cause.
     """
     if name not in CAUSES:
-        raise InvalidError("cause", f"{name!r} is not one of {', '.join(CAUSES)}")
+        raise InvalidError("cause", unknown_cause(name))
     return CAUSES[name]
 
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from fairwarning.core.model import EventSource, EventType
+from fairwarning.formats.suggestions import did_you_mean
 
 
 class Text(StrEnum):
@@ -121,3 +122,14 @@ MAINTENANCE: Mapping[str, Cause] = {
     for name, cause in CAUSES.items()
     if cause.source is EventSource.PLATFORM and not cause.spot_only and not cause.sudden
 }
+
+
+def unknown_cause(name: str, known: Mapping[str, Cause] = CAUSES) -> str:
+    """Return what to say about a name that is not a known cause.
+
+    The word of an event type stands for the first cause of events of that type.
+    """
+    words = {cause.kind.value: each for each, cause in [*known.items()][::-1]}
+    if question := did_you_mean(name, known, words=words):
+        return f"{name[:40]!r} is not a cause{question}"
+    return f"{name[:40]!r} is not one of {', '.join(known)}"

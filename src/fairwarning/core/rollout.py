@@ -10,7 +10,7 @@ from datetime import datetime
 
 from fairwarning.core.announce import Announcement, announce
 from fairwarning.core.blueprint import domain
-from fairwarning.core.causes import MAINTENANCE
+from fairwarning.core.causes import MAINTENANCE, unknown_cause
 from fairwarning.core.changes import Change, EventChanged, EventMilestone, ScopePropertiesChanged
 from fairwarning.core.commands import StartRollout, StopRollout
 from fairwarning.core.errors import InvalidError, RolloutUnderWayError, UnknownRolloutError
@@ -25,7 +25,7 @@ def start_rollout(fleet: FleetState, command: StartRollout) -> Iterator[Change]:
     if scope.facts.walk is not None:
         raise RolloutUnderWayError(scope.id)
     if command.cause not in MAINTENANCE:
-        raise InvalidError("cause", f"{command.cause[:40]!r} is not one of {', '.join(MAINTENANCE)}")
+        raise InvalidError("cause", unknown_cause(command.cause, MAINTENANCE))
     domains = sorted({domain(scope.facts, machine) for machine in scope.machines.values()})
     if not domains:
         raise InvalidError("scope", f"{scope.id} has no machines")
