@@ -1,5 +1,6 @@
 """The plugin in other projects: registered with pytest, lazy, and safe with several workers."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,7 +79,13 @@ def test_the_marker_is_registered_and_the_closest_one_wins(tmp_path: Path) -> No
     ("marker", "message"),
     [
         pytest.param("3", "the fairwarning marker takes keywords", id="a positional argument"),
-        pytest.param("scaleset=3", "unexpected keyword argument 'scaleset'", id="a misspelt keyword"),
+        pytest.param(
+            "scaleset=3",
+            "the fairwarning marker has no keyword scaleset (did you mean scale_set?); "
+            "its keywords are scale_set, availability_set, vm, spot_vm, polled, throttled",
+            id="a misspelt keyword",
+        ),
+        pytest.param("scale_set=-1", "the fairwarning marker: count: a set has between", id="a wrong value"),
     ],
 )
 def test_a_wrong_marker_is_refused(tmp_path: Path, marker: str, message: str) -> None:
@@ -88,6 +95,7 @@ def test_a_wrong_marker_is_refused(tmp_path: Path, marker: str, message: str) ->
 
     assert done.returncode == 1
     assert message in done.stdout
+    assert "fairwarning_pytest.py" not in done.stdout
 
 
 @pytest.mark.slow
@@ -107,6 +115,56 @@ def test_a_failure_points_at_the_test(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "was not approved by web_0 within 0s; what happened:" in done.stdout
     assert "fleets.py" not in done.stdout
+
+
+MISTAKES = """
+import pytest
+
+pytestmark = pytest.mark.fairwarning(scale_set=2)
+
+def test_machine(fairwarning):
+    fairwarning.restart("web_9")
+
+def test_document(fairwarning):
+    fairwarning.document("WEB_0")
+
+def test_cause(fairwarning):
+    fairwarning.cause("rebot", "web_0")
+
+def test_time(fairwarning):
+    fairwarning.advance("15 minutes")
+
+def test_event(fairwarning):
+    fairwarning.assert_not_approved("no event")
+
+def test_new_set(fairwarning):
+    fairwarning.scale_set("web", 2)
+"""
+
+
+def test_a_mistake_points_at_the_line_of_the_test(tmp_path: Path) -> None:
+    write(tmp_path, {"test_mistakes.py": MISTAKES})
+
+    done = run(tmp_path, "-p", "no:cacheprovider")
+
+    assert "6 failed" in done.stdout
+    assert "no machine named web_9 (did you mean web_0, web_1?)" in done.stdout
+    assert "no machine named WEB_0 (did you mean web_0?)" in done.stdout
+    assert "'rebot' is not a cause (did you mean host-reboot, restart?)" in done.stdout
+    assert "by: invalid duration '15 minutes'" in done.stdout
+    # The only frames are those of the tests.
+    frames = {line.partition(":")[0] for line in done.stdout.splitlines() if re.search(r"\.py:\d+: ", line)}
+    assert frames == {"test_mistakes.py"}, done.stdout
+
+
+def test_a_mistake_points_at_the_line_of_the_test_without_pytest(tmp_path: Path) -> None:
+    script = "from fairwarning.testing import fleet\nwith fleet(vm='db') as f:\n    f.restart('web_9')\n"
+
+    done = subprocess.run([sys.executable, "-c", script], text=True, capture_output=True)
+
+    assert "no machine named web_9" in done.stderr.splitlines()[-1]
+    assert "control.py" not in done.stderr
+    assert "engine" not in done.stderr
 
 
 def test_the_plugin_can_be_left_out(tmp_path: Path) -> None:

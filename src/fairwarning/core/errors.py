@@ -84,12 +84,12 @@ class UnknownEventError(FairWarningError):
 
 
 class UnknownMachineError(FairWarningError):
-    """No machine has this name."""
+    """No machine has this name; the suggestion may name close ones."""
 
     status_hint = 404
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"no machine named {name}")
+    def __init__(self, name: str, suggestion: str = "") -> None:
+        super().__init__(f"no machine named {name}{suggestion}")
         self.name = name
 
 

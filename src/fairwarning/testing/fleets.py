@@ -17,7 +17,7 @@ from fairwarning.core.causes import CAUSES
 from fairwarning.core.changes import EventChanged
 from fairwarning.core.document.render import EVENTS_PATH, Json
 from fairwarning.core.document.versions import NEWEST
-from fairwarning.core.errors import InvalidError, UnknownEventError
+from fairwarning.core.errors import InvalidError, UnknownEventError, UnknownMachineError
 from fairwarning.core.inputs import parse_duration
 from fairwarning.core.model import OPERATOR, EventId, MachineRef, ScopeKind, guest
 from fairwarning.core.policy import PROFILES, Profile, whole_second
@@ -27,6 +27,7 @@ from fairwarning.engine.engine import Engine
 from fairwarning.engine.feed import LaggingError
 from fairwarning.engine.time_control import advance_to
 from fairwarning.formats import durations
+from fairwarning.formats.suggestions import did_you_mean
 from fairwarning.http1.limits import Limits
 from fairwarning.http1.messages import Reply, Request, Response
 from fairwarning.http1.server import HttpServer
@@ -35,6 +36,7 @@ from fairwarning.metadata.app import MetadataApp
 from fairwarning.metadata.listeners import Listeners, ListenPlan
 from fairwarning.store.memory import MemoryStore
 from fairwarning.testing.events import FleetEvent, fleet_event, format_line, id_of
+from fairwarning.testing.frames import hide_frames
 from fairwarning.testing.thread import THREAD
 
 T = TypeVar("T")
@@ -47,6 +49,7 @@ _LIMITS = Limits(grace=0.05, steps=Rate(_UNLIMITED, _UNLIMITED))
 _PLAN = ListenPlan(port=0, own=MOST_MACHINES * 10)
 
 
+@hide_frames
 class Fleet:
     """Simulated machines and their manual clock; every method may be called from any thread."""
 
@@ -182,7 +185,6 @@ class Fleet:
             AssertionError: the approval did not come in time or came from another machine, or the event
                 started or ended without an approval.
         """
-        __tracebackhide__ = True
         latest = THREAD.run(self._decided(id_of(event), _length(within, "within")))
         if latest.approved_by is None or by not in (None, latest.approved_by):
             raise AssertionError(self._not_approved(latest, by, within))
@@ -203,7 +205,6 @@ class Fleet:
         Raises:
             AssertionError: the event was approved, or nobody asked.
         """
-        __tracebackhide__ = True
         bound = _length(poll_within, "poll_within")
         asked = THREAD.run(self._is_read(id_of(event), bound))
         latest = THREAD.run(self._decided(id_of(event), _length(during, "during") if asked else timedelta(0)))
@@ -251,7 +252,14 @@ class Fleet:
         return response
 
     def _ref(self, machine: str) -> MachineRef:
-        return THREAD.call(lambda: self._engine.directory.machine(machine))
+        return THREAD.call(lambda: self._find(machine))
+
+    def _find(self, machine: str) -> MachineRef:
+        try:
+            return self._engine.directory.machine(machine)
+        except UnknownMachineError:
+            known = (name for ref in self._engine.refs() for name in (ref.name, ref.full))
+            raise UnknownMachineError(machine, did_you_mean(machine, known)) from None
 
     def _run(self, work: Coroutine[object, None, T]) -> T:
         """Do what may delete machines, and close the endpoints of deleted machines."""
@@ -275,7 +283,7 @@ class Fleet:
         headers = {"metadata": ("true",)}
         query = f"api-version={api_version}"
         request = Request("GET", EVENTS_PATH, query, headers, b"", True)
-        reply = self._app.answer(self._engine.directory.machine(machine), request)
+        reply = self._app.answer(self._find(machine), request)
         response = reply if isinstance(reply, Response) else await reply
         if response.status != 200:
             raise InvalidError("document", f"answered {response.status}: {response.body.decode()}")
