@@ -20,6 +20,7 @@ PAGE = Page("docs/reference/exit-codes.md")
 
 #: The modules that end a process with a code of their own. Who adds one must look at the page.
 ENDING = {
+    "__main__.py",
     "agent/main.py",
     "check/hook.py",
     "check/sandbox_child.py",

@@ -18,7 +18,7 @@ import click
 from fairwarning import config
 from fairwarning.cli.completion import AFTER_DASHES, complete_rules, complete_scenarios
 from fairwarning.cli.options import DURATION, SPEED, OutputFile
-from fairwarning.cli.output import FailureError, print_json, print_note, print_table
+from fairwarning.cli.output import FailureError, print_json, print_note, print_table, writing_explained
 from fairwarning.config import PROGRAM
 from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.hidden_characters import escape_hidden
@@ -137,12 +137,16 @@ def check(**options: Unpack[CheckOptions]) -> None:
       3  slow: an event that no user waits for was not approved in time
       4  the handler did not start in at least one scenario
     """
-    if options["list_"] or options["show"] is not None:
-        _print_scenarios(options["show"], options["json_"])
-        return
-    if options["explain"] is not None:
-        _explain(options["explain"], options["json_"])
-        return
+    with writing_explained(CannotCheckError):
+        if options["list_"] or options["show"] is not None:
+            _print_scenarios(options["show"], options["json_"])
+        elif options["explain"] is not None:
+            _explain(options["explain"], options["json_"])
+        else:
+            _check(options)
+
+
+def _check(options: CheckOptions) -> None:
     scenarios = _load(options["scenarios"])
     _require(options)
     results = _results(scenarios, options)

@@ -1,8 +1,11 @@
 """What the commands print: tables and JSON on stdout, everything else on stderr; plain, without colours."""
 
+import errno
 import json
+import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 
 import click
@@ -52,6 +55,35 @@ def failures_explained(hints: Mapping[str, tuple[str, ...]]) -> Iterator[None]:
         raise FailureError(str(problem), *hints.get(type(problem).__name__, ())) from problem
     except OSError as problem:
         raise FailureError(str(problem)) from problem
+
+
+#: Why a file, a device or a pipe takes no more output.
+_FULL = frozenset({errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE})
+
+
+@contextmanager
+def writing_explained(failure: type[FailureError]) -> Iterator[None]:
+    """Report that the output of the block cannot be written; what is not written yet is dropped."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # click ends quietly: the reader has enough
+    except (OSError, BaseExceptionGroup) as problem:
+        reason = _why_not_written(problem)
+        if reason is None:
+            raise
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise failure(f"the output cannot be written: {reason}") from None
+
+
+def _why_not_written(problem: BaseException) -> str | None:
+    if isinstance(problem, BaseExceptionGroup):
+        return next(filter(None, map(_why_not_written, problem.exceptions)), None)
+    # An error about a file has its name; the output has none.
+    if isinstance(problem, OSError) and problem.errno in _FULL and problem.filename is None:
+        return problem.strerror
+    return None
 
 
 def print_note(text: str) -> None:

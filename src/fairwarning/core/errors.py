@@ -84,7 +84,7 @@ class UnknownEventError(FairWarningError):
 
 
 class UnknownMachineError(FairWarningError):
-    """No machine has this name; the suggestion may name close ones."""
+    """No machine has this name."""
 
     status_hint = 404
 
