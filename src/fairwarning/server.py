@@ -26,18 +26,18 @@ import fairwarning
 from fairwarning.access import stored_secret
 from fairwarning.config import (
     AUTHORITY,
-    SHORTEST_TOKEN,
     ListenerLimits,
     ServeSettings,
     Settings,
     TlsSettings,
+    check_token,
     loopback,
     service_manager,
     start_notes,
 )
 from fairwarning.control.control import Control
 from fairwarning.core.blueprint import scope_ids
-from fairwarning.core.errors import FairWarningError, InvalidError
+from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import OPERATOR, PLATFORM, EventId, MachineRef
 from fairwarning.drivers.external import ExternalDriver
 from fairwarning.drivers.simulated import SimulatedDriver
@@ -47,7 +47,6 @@ from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Driver, IncompatibleStoreError, Store, is_shared
 from fairwarning.engine.retention import Pruner
 from fairwarning.engine.time_control import stored_manual_time
-from fairwarning.formats.counts import format_count
 from fairwarning.formats.log_messages import LogMessage
 from fairwarning.formats.prometheus import MetricFamily
 from fairwarning.http1.limits import Limits, raise_descriptor_limit, share_descriptors
@@ -162,8 +161,8 @@ class FleetServer:
 
     async def _start(self) -> None:
         settings = self._settings
-        _check_token("the operator API", settings.operator_address, settings.token)
-        _check_token("the management API", settings.arm, settings.management_token)
+        check_token("the operator API", settings.operator_address, settings.token)
+        check_token("the management API", settings.arm, settings.management_token)
         self._management: asyncio.Future[ManagementEndpoint | None] = (
             asyncio.get_running_loop().create_future()
         )
@@ -288,8 +287,8 @@ class FleetServer:
     async def _reload(self, settings: Settings, serve: ServeSettings) -> None:
         before = self._settings
         # The listeners stay where they are, whatever the file says about them now.
-        _check_token("the operator API", before.operator_address, settings.token)
-        _check_token("the management API", before.arm, serve.management_token)
+        check_token("the operator API", before.operator_address, settings.token)
+        check_token("the management API", before.arm, serve.management_token)
         self._settings = replace(before, token=settings.token, serve=replace(serve, inventory=()))
         try:
             if self._tls is not None:
@@ -587,14 +586,6 @@ def examine(data: Path) -> "Examination":
     from fairwarning.store import examine
 
     return examine.examine(data)
-
-
-def _check_token(api: str, address: tuple[str, int] | None, token: str | None) -> None:
-    if address is not None and not loopback(address[0]) and token is None:
-        raise InvalidError("token", f"a token is required to serve {api} on {address[0]}")
-    if token is not None and len(token) < SHORTEST_TOKEN:
-        length = format_count(len(token), "character")
-        raise InvalidError("token", f"has {length}; it needs at least {SHORTEST_TOKEN}")
 
 
 def _url_host(host: str) -> str:

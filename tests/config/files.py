@@ -4,6 +4,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
+from fairwarning.config.read_file import ConfigError
 from fairwarning.config.serve_settings import LoadedFile, load
 
 #: The least that a file can say.
@@ -27,3 +30,10 @@ def secret(folder: Path, name: str = "token", text: str = "0123456789abcdef\n", 
 def loaded(folder: Path, text: str, variables: Mapping[str, str] | None = None) -> LoadedFile:
     """Load a file with this text after the least that it must say."""
     return load(write(folder, f"{text}\n{SQLITE}"), variables or {})
+
+
+def problems(folder: Path, text: str, variables: dict[str, str] | None = None) -> list[str]:
+    """Return what is wrong with a file, without the path of its folder."""
+    with pytest.raises(ConfigError) as refused:
+        load(write(folder, text), variables or {})
+    return [problem.replace(f"{folder}/", "") for problem in refused.value.problems]

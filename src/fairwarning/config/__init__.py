@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.errors import InvalidError
 from fairwarning.core.policy import (
     DEFAULT_OVERDUE,
     PROFILES,
@@ -18,6 +19,7 @@ from fairwarning.core.policy import (
     Profile,
     Retention,
 )
+from fairwarning.formats.counts import format_count
 
 if TYPE_CHECKING:
     from fairwarning.core.document.recording import MachineRecording
@@ -253,3 +255,12 @@ def server_token() -> str | None:
 
         return read_secret(Path(path))
     return None
+
+
+def check_token(api: str, address: tuple[str, int] | None, token: str | None) -> None:
+    """Raise ``InvalidError`` unless a token is long enough, and given where strangers reach the address."""
+    if address is not None and not loopback(address[0]) and token is None:
+        raise InvalidError("token", f"a token is required to serve {api} on {address[0]}")
+    if token is not None and len(token) < SHORTEST_TOKEN:
+        length = format_count(len(token), "character")
+        raise InvalidError("token", f"has {length}; it needs at least {SHORTEST_TOKEN}")
