@@ -31,6 +31,7 @@ def switch(node: Namespace, way: tuple[str, str, str], *, cut: bool) -> None:
     node.run(*command.format(add if cut else remove).split())
 
 
+@pytest.mark.story
 @pytest.mark.timeout(300)
 @pytest.mark.rule("R-28", "R-29")
 @pytest.mark.runs("docs/guides/high-availability.md", "^ip ", "^iptables ", "^haproxy ")

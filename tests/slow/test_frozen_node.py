@@ -59,6 +59,7 @@ class KeptConnection:
         return self.answer()
 
 
+@pytest.mark.story
 @pytest.mark.slow
 @pytest.mark.rule("R-29")
 def test_a_node_that_stood_still_does_not_answer_from_its_old_state(tmp_path: Path) -> None:
