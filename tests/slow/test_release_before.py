@@ -77,7 +77,8 @@ def test_nodes_of_two_releases_serve_one_database(code_before: Path, tmp_path: P
             old_node.enter_context(serving(tmp_path / "old", before, started_from(code_before)))
         assert new.tell("events") == []
 
-    assert histories[0] == histories[1]
+    # Who reported an impact is a line that the release before keeps to itself.
+    assert histories[0] == [line for line in histories[1] if line["kind"] != "progressed"]
     assert (too_early.code, finished.code) == (1, 0), finished.stderr
     assert "(release 0.1.0)" in too_early.stderr
     assert schema(dsn) == (3, 3)
