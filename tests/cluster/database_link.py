@@ -61,18 +61,23 @@ class DatabaseLink:
         if self.state is LinkState.CUT:
             writer.transport.abort()
             return
-        with suppress(OSError):
+        self._connections.add(writer)
+        try:
             inner_reader, inner_writer = await self._connect()
-            pair = {writer, inner_writer}
-            self._connections |= pair
-            try:
-                async with asyncio.TaskGroup() as both:
-                    both.create_task(self._forward(reader, inner_writer, {LinkState.HANGING}))
-                    both.create_task(
-                        self._forward(inner_reader, writer, {LinkState.HANGING, LinkState.ANSWERS_LOST})
-                    )
-            finally:
-                self._connections -= pair
+        except OSError:
+            writer.transport.abort()
+            self._connections.discard(writer)
+            return
+        pair = {writer, inner_writer}
+        self._connections |= pair
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._forward(reader, inner_writer, {LinkState.HANGING}))
+                both.create_task(
+                    self._forward(inner_reader, writer, {LinkState.HANGING, LinkState.ANSWERS_LOST})
+                )
+        finally:
+            self._connections -= pair
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._host.startswith("/"):
