@@ -22,6 +22,7 @@ from fairwarning.check.run import check
 from fairwarning.check.scenario import Scenario
 from fairwarning.cli.check import default_jobs, exit_code
 from tests.check.observations import (
+    E1,
     TIMING,
     Observation,
     after,
@@ -105,6 +106,10 @@ def late(*seen: Observation) -> Observed:
     return replace(observed(*HISTORY, *seen, events=(RESTART,)), lateness=2 * TOO_LATE)
 
 
+#: Two polls after the one that showed the event.
+READ_AND_POLLED_ON = (get(2, E1), get(3, E1), get(4, E1))
+
+
 def outcome_on_time_and_late(
     expectation: Expectation, observed: Observed
 ) -> tuple[ExpectationOutcome, ExpectationOutcome]:
@@ -128,6 +133,7 @@ def outcome_on_time_and_late(
         pytest.param(AT_MOST, late(get(3), get(3.1), get(3.2)), BROKEN, id="requests in a burst"),
         pytest.param(ONCE, late(post(3), post(4)), BROKEN, id="an approval that is repeated"),
         pytest.param(NEVER, late(), MET, id="praise for an approval that did not come"),
+        pytest.param(NEVER, late(*READ_AND_POLLED_ON[:2]), MET, id="praise for one that may be on its way"),
         pytest.param(
             ONLY_AFTER, late(drain(2, 3, ok=False)), MET, id="praise for no approval after a failed drain"
         ),
@@ -153,6 +159,13 @@ def test_what_a_late_machine_can_explain_is_not_judged(
     ("expectation", "seen", "outcome"),
     [
         pytest.param(APPROVES, late(post(3)), MET, id="an approval in time"),
+        pytest.param(NEVER, late(*READ_AND_POLLED_ON), MET, id="no approval of an event that it had read of"),
+        pytest.param(
+            NEVER_DRAINS,
+            late(*READ_AND_POLLED_ON, recover(2)),
+            MET,
+            id="no drain for an event it had read of",
+        ),
         pytest.param(NEVER, late(post(3)), BROKEN, id="a forbidden approval"),
         pytest.param(NEVER_DRAINS, late(drain(2, 3)), BROKEN, id="a forbidden drain"),
         pytest.param(ONLY_AFTER, late(drain(2, 5), post(3)), BROKEN, id="an approval before the drain"),

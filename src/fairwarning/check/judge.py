@@ -47,6 +47,9 @@ from fairwarning.check.scenario import (
 #: C-01: the rule about polls; a handler that does not start, or is never served, gets a verdict on it.
 STARTS, ASKS, ASKS_RULE = "starts", "asks", "C-01"
 
+#: A handler that has polled so often since it read of an event, and done nothing about it, is done with it.
+POLLS_ON = 2
+
 #: How much of an answer is quoted.
 MAX_QUOTE = 120
 
@@ -308,7 +311,7 @@ def _never_approves(case: _Case, event: CausedEvent) -> _Findings:
         since = approvals[0].begun - (case.observed.announced(event.id) or _ZERO)
         yield _broken(f"{case.machine} approved {event.full_name}, {_long(since)} after it was announced")
     else:
-        yield _not_done(f"{case.machine} did not approve {event.full_name}")
+        yield _not_done(case, event, f"{case.machine} did not approve {event.full_name}")
 
 
 def _approves_once(case: _Case, event: CausedEvent) -> _Findings:
@@ -330,7 +333,7 @@ def _approves_only_after_drain(case: _Case, event: CausedEvent) -> _Findings:
             if machine in event.resources:
                 yield from _drained_before(accepted, machine, case, event)
     elif case.machine in event.resources and _acted(case, event):
-        yield _not_done(f"{case.machine} did not approve {event.name}")
+        yield _not_done(case, event, f"{case.machine} did not approve {event.name}")
     elif case.machine in event.resources:
         yield _not_shown(f"{case.machine} neither drained for {event.name} nor approved it", timed=True)
 
@@ -375,7 +378,7 @@ def _never_drains(case: _Case, event: CausedEvent) -> _Findings:
     elif not _is_observable(case.observed, case.machine):
         yield _hidden(f"whether {case.machine} was drained for {event.name} could not be observed")
     else:
-        yield _not_done(f"{case.machine} was not drained for {event.full_name}")
+        yield _not_done(case, event, f"{case.machine} was not drained for {event.full_name}")
 
 
 def _reads(expected: Reads, case: _Case, event: CausedEvent) -> _Findings:
@@ -538,9 +541,14 @@ def _hidden(sentence: str) -> Finding:
     return Finding(ExpectationOutcome.NOT_SHOWN, sentence, hidden=True)
 
 
-def _not_done(sentence: str) -> Finding:
-    """The expectation is met by what the handler did not do; on a late machine that proves nothing."""
-    return Finding(ExpectationOutcome.MET, sentence, timed=True)
+def _not_done(case: _Case, event: CausedEvent, sentence: str) -> Finding:
+    """The expectation is met by what the handler did not do.
+
+    A machine that ran late explains that, too, unless the handler had read of the event and polled on.
+    """
+    read = case.observed.read(case.machine, event.id)
+    later = [ask for ask in case.observed.requests(case.machine) if read is not None and ask.begun > read]
+    return Finding(ExpectationOutcome.MET, sentence, timed=len(later) < POLLS_ON)
 
 
 def _long(length: timedelta) -> str:
