@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import threading
 from contextlib import suppress
 from datetime import timedelta
@@ -15,6 +16,7 @@ from fairwarning.agent.client import (
     TIMEOUT,
     MetadataClient,
     RefusedError,
+    TimedConnection,
     UnavailableError,
 )
 from fairwarning.core.document.render import Json
@@ -150,6 +152,21 @@ def test_an_answer_that_drips_in_is_given_up_when_its_time_is_over(head: bytes) 
 
         with pytest.raises(UnavailableError, match="does not answer: the answer took too long"):
             client.poll()
+
+
+@pytest.mark.parametrize(
+    ("tls", "port"),
+    [
+        pytest.param(None, 80, id="http"),
+        pytest.param(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), 443, id="https"),
+    ],
+)
+def test_an_address_of_ipv6_without_a_port_has_that_of_its_scheme(
+    tls: ssl.SSLContext | None, port: int
+) -> None:
+    connection = TimedConnection("fd00::1", None, timedelta(seconds=1), tls=tls)
+
+    assert (connection.host, connection.port) == ("fd00::1", port)
 
 
 def test_a_poll_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,7 +108,8 @@ class TimedConnection(HTTPConnection):
     ) -> None:
         if tls is not None:
             self.default_port = HTTPS_PORT
-        super().__init__(host, port)
+        # Without a port, the end of an IPv6 address would be taken for one.
+        super().__init__(host, port or self.default_port)
         self._clock = AgentSystemClock()
         self._end = self._clock.elapsed() + limit
         self._connect_limit = limit if connect_limit is None else connect_limit
