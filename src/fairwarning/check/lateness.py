@@ -56,24 +56,32 @@ class LatenessWatch:
 
     def __init__(self) -> None:
         self._pulses: list[Pulse] = []
+        #: When the pulse that is not over has begun.
+        self._begun: timedelta | None = None
 
     async def run(self) -> None:
         """Make pulses for ever."""
         while True:
-            begun = now()
+            self._begun = now()
             worked = await asyncio.to_thread(_work)
             await asyncio.sleep(SLEEP.total_seconds())
-            late = now() - begun - worked - SLEEP
-            self._pulses.append(Pulse(begun, now(), max(late, timedelta(0))))
+            self._pulses.append(_pulse(self._begun, worked))
 
     def lateness(self, since: timedelta, until: timedelta) -> timedelta:
         """Return the greatest lateness in any period between two moments, in the time of ``now``."""
-        return greatest_lateness(self._pulses, since, until)
+        # A scenario may end while the machine stands still.
+        unfinished = () if self._begun is None else (_pulse(self._begun, WORK),)
+        return greatest_lateness((*self._pulses, *unfinished), since, until)
 
 
 def now() -> timedelta:
     """Return the time of the running event loop."""
     return timedelta(seconds=asyncio.get_running_loop().time())
+
+
+def _pulse(begun: timedelta, worked: timedelta) -> Pulse:
+    ended = now()
+    return Pulse(begun, ended, max(ended - begun - worked - SLEEP, timedelta(0)))
 
 
 def _work() -> timedelta:
