@@ -103,7 +103,7 @@ def test_an_empty_file_watches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("[agent", "is not valid TOML", id="not TOML"),
+        pytest.param("[agent", "is not TOML", id="not TOML"),
         pytest.param("[agnet]", "agnet: unknown table", id="an unknown table"),
         pytest.param("[agent]\npol = 1", "agent.pol: unknown option", id="an unknown field"),
         pytest.param("agent = 1", "agent: must be a table", id="no table"),
@@ -182,26 +182,26 @@ DOTS, QUOTED = " . ", r'"a \" b"'
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("x = " + "[" * 50_000, "is not valid TOML: it is nested too deeply", id="nested arrays"),
-        pytest.param("x = " + "{a=" * 50_000, "is not valid TOML: it is nested", id="nested tables"),
-        pytest.param("x = " + "9" * 50_000, "is not valid TOML: .*integer", id="a huge number"),
+        pytest.param("x = " + "[" * 50_000, r"nests too deeply \(at line 1\)", id="nested arrays"),
+        pytest.param("x = " + "{a=" * 50_000, "nests too deeply", id="nested tables"),
+        pytest.param("x = " + "9" * 50_000, "has a number that is too long", id="a huge number"),
         pytest.param(
             f"{DOTS.join('a' * 50_000)} = 1",
-            "is not valid TOML: a key has more than 32 parts",
+            "has a key of more than 16 parts",
             id="a long key",
         ),
         pytest.param(
             f"[{DOTS.join('a' * 50_000)}]",
-            "is not valid TOML: a key has more than 32 parts",
+            "has a key of more than 16 parts",
             id="a long table",
         ),
         pytest.param(
-            f"{DOTS.join([QUOTED] * 50_000)} = 1", "a key has more than 32 parts", id="quoted parts"
+            f"{DOTS.join([QUOTED] * 50_000)} = 1", "has a key of more than 16 parts", id="quoted parts"
         ),
-        pytest.param(f"x = {QUOTED[:-1] * 100_000}", "is not valid TOML", id="quotes without an end"),
+        pytest.param(f"x = {QUOTED[:-1] * 100_000}", "is not TOML", id="quotes without an end"),
         pytest.param("a" * 1_000_001, "cannot be read: larger than 1000000 bytes", id="a huge file"),
-        pytest.param("x = '" + "a" * 999_000, "is not valid TOML", id="a text without an end"),
-        pytest.param("\udcff", "is not valid TOML", id="no text"),
+        pytest.param("x = '" + "a" * 999_000, "is not TOML", id="a text without an end"),
+        pytest.param("\udcff", "is not text in UTF-8", id="no text"),
     ],
 )
 def test_a_file_that_cannot_be_parsed_is_refused_at_once(tmp_path: Path, text: str, problem: str) -> None:
@@ -215,6 +215,12 @@ def test_a_file_that_cannot_be_parsed_is_refused_at_once(tmp_path: Path, text: s
 
 
 def test_a_text_with_many_dots_is_no_key(tmp_path: Path) -> None:
+    name = f"{'.'.join('0123456789abcdef' * 2)}.ip6.arpa"
+
+    assert read(tmp_path, f"# {name}\n[agent]\nmachine = '{name}'").machine == name
+
+
+def test_many_texts_with_dots_are_no_key(tmp_path: Path) -> None:
     addresses = ", ".join(f'web_{number} = "http://10.0.0.{number}:9169"' for number in range(100))
 
     assert len(read(tmp_path, f"[agent]\npeers = {{ {addresses} }}").peers) == 100

@@ -7,8 +7,6 @@
                    prepare = [steps], recover = [steps]
 """
 
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -25,6 +23,7 @@ from fairwarning.agent.rules import Consent, Rule
 from fairwarning.core.document.versions import NEWEST
 from fairwarning.core.errors import InvalidError
 from fairwarning.core.inputs import parse_duration
+from fairwarning.formats.toml_text import parse_toml
 
 DEFAULT_FILE = Path("/etc/fairwarning/agent.toml")
 DEFAULT_STATE = Path("/var/lib/fairwarning-agent")
@@ -37,12 +36,6 @@ MAX_ENDPOINTS = 8
 REPORTING_HOOKS = frozenset({"log", "notify"})
 
 LARGEST_FILE = 1_000_000
-#: A key of more than 32 parts, where the settings need three: the parser's time grows with their square.
-_LONG_KEY = re.compile(
-    r"""(?<![\w-])
-    (?: (?: [\w-]++ | "(?:[^"\\\n]|\\.){0,200}+" | '[^'\n]{0,200}+' ) [\ \t]*+ \. [\ \t]*+ ){32}""",
-    re.VERBOSE,
-)
 
 _AGENT_KEYS = (
     "endpoint",
@@ -109,16 +102,11 @@ def load(path: Path, environment: Mapping[str, str] = DEFAULT_ENVIRONMENT) -> Ag
         SettingsError: the file cannot be read, or is invalid.
     """
     try:
-        text = read_regular_file(path, LARGEST_FILE).decode()
-        if _LONG_KEY.search(text):
-            raise ValueError("a key has more than 32 parts")
-        content = tomllib.loads(text)
+        content = parse_toml(read_regular_file(path, LARGEST_FILE))
     except OSError as problem:
         raise SettingsError(str(path), f"cannot be read: {problem.strerror}") from None
-    except RecursionError:
-        raise SettingsError(str(path), "is not valid TOML: it is nested too deeply") from None
     except ValueError as problem:
-        raise SettingsError(str(path), f"is not valid TOML: {problem}") from None
+        raise SettingsError(str(path), str(problem)) from None
     return parse_settings(content, environment)
 
 

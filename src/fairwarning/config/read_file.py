@@ -30,10 +30,10 @@ from msgspec.inspect import (
 from fairwarning import __version__
 from fairwarning.config.operator_file import FileKind, UnusableFileError, read_operator_file
 from fairwarning.config.serve_file import ServeFile
-from fairwarning.config.toml_text import Table, parse_toml
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import FairWarningError
 from fairwarning.formats.suggestions import did_you_mean
+from fairwarning.formats.toml_text import Table, parse_toml
 
 #: The prefix of variables, and what separates the table from the key.
 PREFIX, SEPARATOR = "FAIRWARNING_", "__"

@@ -8,9 +8,9 @@ import re
 import tomllib
 from typing import TypeAlias
 
-from fairwarning.core.document.render import Json
-
-Table: TypeAlias = dict[str, Json]
+#: What settings consist of; TOML's dates are no settings.
+TomlValue: TypeAlias = bool | int | float | str | list["TomlValue"] | dict[str, "TomlValue"] | None
+Table: TypeAlias = dict[str, TomlValue]
 
 #: The most parts of a key, as in ``a.b.c``.
 MOST_PARTS = 16
