@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -213,6 +214,17 @@ def test_an_event_that_was_read_and_left_alone_is_not_approved(web: Fleet) -> No
     ask(web.endpoint("web_2"))
 
     assert web.assert_not_approved(event) == event
+
+
+def test_an_approval_that_is_there_is_reported_without_waiting_for_a_poll(web: Fleet) -> None:
+    event = web.restart("web_0")
+    web.approve(event, by="web_1")
+    begun = time.monotonic()
+
+    with pytest.raises(AssertionError, match="was approved by web_1"):
+        web.assert_not_approved(event, poll_within="10m")
+
+    assert time.monotonic() - begun < 60
 
 
 def test_a_poll_is_waited_for_before_an_approval_counts_as_missing(web: Fleet) -> None:
