@@ -159,24 +159,24 @@ def test_a_client_that_reads_nothing_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_head", "status_line"),
+    ("request_head", "begun"),
     [
         pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.0 200 OK", id="a request"),
         pytest.param(b"GET /healthz HTTP/1.0\n\n", b"HTTP/1.0 200 OK", id="bare line feeds"),
         pytest.param(b"POST /healthz HTTP/1.1\r\n\r\n", b"HTTP/1.0 501 ", id="another method"),
-        pytest.param(b"nonsense\r\n\r\n", b"", id="no request"),
+        pytest.param(b"nonsense\r\n\r\n", b"<!DOCTYPE", id="no request"),
         pytest.param(b"GET /" + b"x" * 70_000, b"", id="a request without an end"),
     ],
 )
-def test_a_request_is_answered_on_the_wire(request_head: bytes, status_line: bytes) -> None:
+def test_a_request_is_answered_on_the_wire(request_head: bytes, begun: bytes) -> None:
     with listening(("127.0.0.1", 0), Shown()) as port, connections(port, 1, request_head) as (connection,):
         try:
             received = connection.recv(1000)
         except ConnectionResetError:
             received = b""
 
-    assert received.startswith(status_line)
-    assert bool(received) == bool(status_line) or request_head.startswith(b"nonsense")
+    assert received.startswith(begun)
+    assert bool(received) == bool(begun)
 
 
 class Broken:
