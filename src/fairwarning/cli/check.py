@@ -313,7 +313,7 @@ def _write(results: list["ScenarioResult"], options: CheckOptions) -> None:
 
 
 def exit_code(results: list["ScenarioResult"], strict: bool) -> int:
-    """Return the code of the worst result; one that is proven is worse than one that could not be judged."""
+    """Return the code of the worst result; only a proven fault is worse than what could not be judged."""
     from fairwarning.check.judge import ExpectationOutcome
 
     if any(result.problem is not None for result in results):
