@@ -91,7 +91,8 @@ class TimedConnection(HTTPConnection):
     A socket's own timeout restarts with every byte, so a server that sends one byte every few seconds could
     hold a client for hours. Here every step gets only the time that is left: connecting, the TLS handshake,
     each write and each read. No thread watches the time, so an agent that cannot start threads still polls.
-    Resolving a name is not limited: the resolver has time limits of its own.
+    Resolving a name is not limited: the resolver has time limits of its own. Each address of a name gets the
+    time to connect, because the next may answer where one does not.
 
     Raises:
         TimeoutError: the exchange took too long.
