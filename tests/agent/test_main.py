@@ -112,7 +112,7 @@ def test_an_output_that_cannot_be_written_is_one_line(config: str) -> None:
 
     assert (done.returncode, done.stderr) == (
         1,
-        b"fairwarning-agent: [Errno 28] No space left on device\n",
+        b"fairwarning-agent: the output cannot be written: No space left on device\n",
     )
 
 

@@ -42,7 +42,7 @@ class _OutputError(Exception):
     """Standard output cannot be written."""
 
     def __init__(self, problem: OSError) -> None:
-        super().__init__(str(problem))
+        super().__init__(f"the output cannot be written: {problem.strerror}")
         self.problem = problem
 
 
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "fairwarning-age
         # Python would try to write the rest when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # `check | head` has seen enough: nothing to report.
-        return 1 if isinstance(refusal.problem, BrokenPipeError) else _print_error(str(refusal.problem))
+        return 1 if isinstance(refusal.problem, BrokenPipeError) else _print_error(str(refusal))
     except (FairWarningError, OSError) as problem:
         return _print_error(str(problem))
 
