@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from shutil import which
 
 from fairwarning.agent.coordination import CoordinationMode, Peers, other_machines
@@ -26,6 +25,7 @@ from fairwarning.agent.rules import choose
 from fairwarning.agent.settings import AgentSettings
 from fairwarning.core.document.parse import ObservedDocument, ObservedEvent
 from fairwarning.core.model import EventId, EventType
+from fairwarning.formats.suggestions import did_you_mean
 
 #: The verb for each action.
 _VERBS: Mapping[type[Action], str] = {
@@ -66,12 +66,11 @@ def rehearse(settings: AgentSettings, machine: str, now: datetime) -> Iterator[s
 
 def problems(settings: AgentSettings, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield what would fail when an event comes: unknown event types, programs that are not installed."""
-    known = {kind.casefold(): str(kind) for kind in EventType}
+    known = {kind.casefold() for kind in EventType}
     for rule in settings.policy.rules:
-        for name in sorted(rule.types - known.keys()):
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {known[close[0]]}?" if close else f"known are {', '.join(known.values())}"
-            yield f"{rule.name}: unknown event type {name!r} ({hint})"
+        for name in sorted(rule.types - known):
+            hint = did_you_mean(name, EventType, most=1) or f" (known are {', '.join(EventType)})"
+            yield f"{rule.name}: unknown event type {name!r}{hint}"
         steps = settings.steps_of(rule.name)
         for hook in (*steps.prepare, *steps.recover):
             needed = hook.program()
