@@ -9,6 +9,7 @@ from signal import SIGKILL
 import pytest
 
 from fairwarning.core.errors import UnknownEventError
+from fairwarning.store.postgres import connection as connections
 from tests.cluster.database_link import LinkState
 from tests.cluster.disagreement import Disagreement
 from tests.cluster.two_primaries import Way, hang_up, healed, nodes, pair
@@ -76,6 +77,47 @@ def test_a_node_does_not_go_back_to_the_old_primary_while_the_new_one_answers(pr
             assert node.events() == {kept, later}
             servers.old.signal(SIGKILL)
             await healed([node], servers.new)
+
+    asyncio.run(story())
+
+
+@pytest.mark.slow
+@pytest.mark.needs("ps")
+@pytest.mark.rule("L-01", "V-05")
+def test_a_node_that_was_cut_off_does_not_go_back_to_the_old_primary_if_the_new_one_answers(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "SILENT_AFTER", 0.0)
+
+    async def story() -> None:
+        async with pair(programs) as servers, nodes(servers, Way.BOTH_IN_THE_DSN, 1) as (node,):
+            old, new = node.links
+            await asyncio.to_thread(servers.promote)
+            old.change(LinkState.CUT)
+            kept = await node.restart(0, "kept")
+            old.change(LinkState.UP)
+
+            new.cut()
+            later = await node.restart(1, "later")
+
+            assert node.events() == {kept, later}
+            await healed([node], servers.new)
+
+    asyncio.run(story())
+
+
+@pytest.mark.slow
+@pytest.mark.needs("ps")
+def test_a_node_that_starts_while_two_primaries_answer_stands_on_the_newer_one(programs: Path) -> None:
+    async def story() -> None:
+        async with pair(programs) as servers, nodes(servers, Way.BOTH_IN_THE_DSN, 1) as (before,):
+            await asyncio.to_thread(servers.promote)
+            old, _ = before.links
+            old.change(LinkState.CUT)
+            kept = await before.restart(0, "kept")
+
+            async with nodes(servers, Way.BOTH_IN_THE_DSN, 1, empty=False) as (node,):
+                assert node.events() == {kept}
 
     asyncio.run(story())
 

@@ -122,8 +122,8 @@ class Node:
 
 
 @asynccontextmanager
-async def nodes(servers: Pair, way: Way, number: int) -> AsyncIterator[list[Node]]:
-    """Run nodes with a scope of some machines, on the old primary."""
+async def nodes(servers: Pair, way: Way, number: int, *, empty: bool = True) -> AsyncIterator[list[Node]]:
+    """Run nodes; the first creates a scope of some machines, on the old primary, if that is ``empty``."""
     async with AsyncExitStack() as stack:
         found = []
         for _ in range(number):
@@ -143,7 +143,8 @@ async def nodes(servers: Pair, way: Way, number: int) -> AsyncIterator[list[Node
             following = asyncio.create_task(node.engine.follow())
             stack.callback(following.cancel)
             found.append(node)
-        await found[0].ask(CreateSet(seed=SCOPE, blueprint=Blueprint(name=SCOPE, count=MACHINES)))
+        if empty:
+            await found[0].ask(CreateSet(seed=SCOPE, blueprint=Blueprint(name=SCOPE, count=MACHINES)))
         yield found
 
 

@@ -8,7 +8,7 @@ job did is then unknown. The next try connects again, to any host of the address
 After a failover without fencing, two servers may accept writes. So all connections stand on one server, which
 is known by its timeline and by the start of its process. A connection that reaches a newer server takes all
 others along: what a job brings from a server that was left does not count. An older server is refused until
-the newer one has been silent for ``SILENT_AFTER``.
+the newer one has been silent for ``SILENT_AFTER`` and no host of the address leads to it.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 import psycopg
@@ -91,12 +91,16 @@ class ServerRun(NamedTuple):
     started: datetime
 
 
+#: What is known of a server before it was asked.
+NOT_ASKED = ServerRun(b"", datetime.min.replace(tzinfo=UTC))
+
+
 class Session:
     """An open connection on which every answer is waited for a limited time."""
 
     def __init__(self, connection: AsyncConnection[TupleRow]) -> None:
-        #: The server at its other end; None until it was asked.
-        self.server: ServerRun | None = None
+        #: The server at its other end.
+        self.server = NOT_ASKED
         self._connection = connection
 
     @property
@@ -177,38 +181,52 @@ class DatabaseServer:
             DatabaseAwayError: no server answers.
             DatabaseReadOnlyError: the servers that answer accept no writes.
         """
-        for first_host in range(self.address.hosts):
-            session = await self._connect(first_host)
-            if session is not None:
-                self.note_answer()
-                return session
-        self.state = StoreState.AWAY
-        raise DatabaseAwayError("only a server answers that a newer one has replaced")
+        sessions: list[Session] = []
+        moved_to: Session | None = None
+        try:
+            await self._look_for_servers(sessions)
+            newest = max(sessions, key=lambda session: session.server)
+            if await self._move_to(newest):
+                moved_to = newest
+        except psycopg.Error as problem:
+            raise self.translate(problem) from problem
+        finally:
+            for session in sessions:
+                if session is not moved_to:
+                    await session.close()
+        if moved_to is None:
+            self.state = StoreState.AWAY
+            raise DatabaseAwayError("only a server answers that a newer one has replaced")
+        self.note_answer()
+        return moved_to
 
-    async def _connect(self, first_host: int) -> Session | None:
-        """Return a new connection; None if it leads to a server that was left."""
+    async def _look_for_servers(self, sessions: list[Session]) -> None:
+        """Add a connection to the current server or a newer one, else one for every host that answers."""
+        for first_host in range(self.address.hosts):
+            try:
+                session = await self._connect(first_host, sessions)
+            except (psycopg.Error, StorageError):
+                if not sessions:
+                    raise
+            else:
+                if self._current is not None and session.server >= self._current:
+                    return
+
+    async def _connect(self, first_host: int, sessions: list[Session]) -> Session:
         try:
             session = await self._open("read-write", first_host)
         except psycopg.Error as problem:
             raise await self._explain(problem) from None
-        try:
-            ((version, encoding, timeline, started, *_),) = await session.query(SETUP)
-            check_server(version, encoding)
-            session.server = ServerRun(timeline, started)
-            if await self._move_to(session.server, session):
-                return session
-        except BaseException as problem:
-            await session.close()
-            if isinstance(problem, psycopg.Error):
-                raise self.translate(problem) from problem
-            raise
-        await session.close()
-        return None
+        sessions.append(session)
+        ((version, encoding, timeline, started, *_),) = await session.query(SETUP)
+        check_server(version, encoding)
+        session.server = ServerRun(timeline, started)
+        return session
 
-    async def _move_to(self, server: ServerRun, session: Session) -> bool:
+    async def _move_to(self, session: Session) -> bool:
         """Let all connections stand on the server of a new one; False if it is older than theirs."""
         async with self._moving:
-            before = self._current
+            before, server = self._current, session.server
             if before is not None and server < before and self._silence() < SILENT_AFTER:
                 return False
             await self._connected(session, before is not None and server.timeline != before.timeline)
