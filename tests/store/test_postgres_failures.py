@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager, suppress
+from datetime import UTC, datetime
 from random import Random
 
 import psycopg
@@ -107,6 +108,35 @@ def test_every_outcome_is_known_when_connections_are_cut_at_random_moments() -> 
                 TextChanged(key=f"key {one}", text="") for one in range(60)
             ]
             assert lost > 5
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("commit", [False, True], ids=["a question is asked again", "a commit is unknown"])
+def test_an_answer_does_not_count_if_its_server_is_left_before_the_caller_reads_it(
+    commit: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "SILENT_AFTER", 0.0)
+
+    async def story() -> None:
+        histories: list[int] = []
+        async with postgres_nodes(new_database(migrated_template()), 1) as (store,):
+            newer = connections.ServerRun(b"FFFFFFFF", datetime.max.replace(tzinfo=UTC))
+
+            async def ask(session: connections.Session) -> int:
+                await session.query("SELECT")
+                if not histories:
+                    asyncio.get_running_loop().call_soon(setattr, store._server, "_current", newer)
+                histories.append(store.history)
+                return store.history
+
+            if commit:
+                with pytest.raises(AnswerLostError):
+                    await store._writer.work(ask, commit=True)
+                assert histories == [0]
+            else:
+                assert await store._control.work(ask) == store.history == 1
+                assert histories == [0, 1]
 
     asyncio.run(story())
 

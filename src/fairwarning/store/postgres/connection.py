@@ -160,6 +160,11 @@ class Session:
 Connected = Callable[[Session, bool], Awaitable[None]]
 
 
+#: Statements that belong together, and what came of them on which connection.
+Job = Callable[[Session], Awaitable[Result]]
+Outcome = tuple[Session, Result | StaleBatchError]
+
+
 class DatabaseServer:
     """The servers of an address, and what the last tries to reach them have shown."""
 
@@ -302,17 +307,29 @@ class PostgresConnection:
         self._jobs: set[asyncio.Task[object]] = set()
         self._closing = False
 
-    async def work(self, job: Callable[[Session], Awaitable[Result]], *, commit: bool = False) -> Result:
+    async def work(self, job: Job[Result], *, commit: bool = False) -> Result:
         """Do a job, in a task that goes on if the caller is cancelled.
 
         A job whose connection is lost is done again, for up to ``PATIENCE`` after the loss. A commit is not:
         its caller has to know that it may be stored. When a job gives up, all that wait behind it fail, and
         later ones try only once, until a server has answered; commits have their patience nevertheless.
         """
-        task = asyncio.create_task(self._work(job, commit))
-        self._jobs.add(task)
-        task.add_done_callback(self._done)
-        return await asyncio.shield(task)
+        while True:
+            task = asyncio.create_task(self._work(job, commit))
+            self._jobs.add(task)
+            task.add_done_callback(self._done)
+            session, result = await asyncio.shield(task)
+            # The server may have been left since the task has ended.
+            has_left = self._server.has_left(session)
+            if isinstance(result, StaleBatchError):
+                if not has_left:
+                    raise result
+            elif not has_left:
+                return result
+            elif commit:
+                raise AnswerLostError(LEFT)
+            if self._closing:
+                raise DatabaseAwayError(LEFT)
 
     @property
     def pid(self) -> int | None:
@@ -335,7 +352,7 @@ class PostgresConnection:
         if not task.cancelled():
             task.exception()  # a caller that was cancelled does not look at it
 
-    async def _work(self, job: Callable[[Session], Awaitable[Result]], commit: bool) -> Result:
+    async def _work(self, job: Job[Result], commit: bool) -> Outcome[Result]:
         loop = asyncio.get_running_loop()
         asked, until = loop.time(), None
         async with self._free:
@@ -357,23 +374,23 @@ class PostgresConnection:
                         raise
                     await asyncio.sleep(REST)
 
-    async def _try(self, job: Callable[[Session], Awaitable[Result]], commit: bool) -> Result:
+    async def _try(self, job: Job[Result], commit: bool) -> Outcome[Result]:
         session = await self._connected()
+        result: Result | StaleBatchError
         try:
             result = await job(session)
         except psycopg.Error as problem:
             await self._drop()
             raise self._server.translate(problem, commit=commit) from problem
-        except (StaleBatchError, UnreadableRowError) as problem:
+        except StaleBatchError as conflict:
+            result = conflict
+        except UnreadableRowError as problem:
             if self._server.has_left(session):
                 raise DatabaseAwayError(LEFT) from problem
-            if isinstance(problem, StaleBatchError):
-                raise
             raise DatabaseDamagedError(str(self._server.address), str(problem)) from problem
-        if self._server.has_left(session):
-            raise (AnswerLostError if commit else DatabaseAwayError)(LEFT)
-        self._server.note_answer()
-        return result
+        if not self._server.has_left(session):
+            self._server.note_answer()
+        return session, result
 
     async def _connected(self) -> Session:
         """Return the connection; it is made anew if it was lost, or if the others stand on another server."""
