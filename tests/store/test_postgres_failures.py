@@ -40,6 +40,12 @@ WAITING = """
     SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%commit_batch%'
 """
 
+WAITING_FOR_LEDGER = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%FROM ledger%'
+        AND pid <> pg_backend_pid()
+"""
+
 LISTENING = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
 )
@@ -137,6 +143,27 @@ def test_an_answer_does_not_count_if_its_server_is_left_before_the_caller_reads_
             else:
                 assert await store._control.work(ask) == store.history == 1
                 assert histories == [0, 1]
+
+    asyncio.run(story())
+
+
+def test_a_line_that_is_read_while_the_store_moves_to_a_server_without_it_is_lost() -> None:
+    async def story() -> None:
+        dsn, copy = new_database(migrated_template()), new_database(migrated_template())
+        async with postgres_nodes(dsn, 1) as (store,):
+            address = Address(copy)
+            elsewhere = await connections.DatabaseServer(address, store._connected).connect()
+            with psycopg.connect(copy) as holder:
+                holder.execute("LOCK TABLE ledger")
+                moving = asyncio.create_task(store._connected(elsewhere, False))
+                async with asyncio.timeout(30):
+                    while execute(copy, WAITING_FOR_LEDGER) != [(1,)]:
+                        await asyncio.sleep(0.01)
+                await store.commit(texts("a"))
+            await moving
+            await elsewhere.close()
+
+            assert store.history == 1
 
     asyncio.run(story())
 

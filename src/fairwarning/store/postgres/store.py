@@ -325,8 +325,10 @@ class PostgresStore:
     async def _connected(self, session: Session, new_timeline: bool) -> None:
         """Check that a new connection leads to the database that this store knows."""
         await check_schema(session, self._steps)
-        (seq, stamp), heard = self._newest, self._last
-        ((last, found),) = await session.query(FIND_LINE, seq)
+        known = None
+        while known != (self._newest, self._last):  # other connections may read lines meanwhile
+            (seq, stamp), heard = known = self._newest, self._last
+            ((last, found),) = await session.query(FIND_LINE, seq)
         lost = last < heard or (seq != 0 and found != stamp)
         if lost or new_timeline:
             self._newest, self._last = (0, 0), last
