@@ -1,6 +1,7 @@
 """The address of a PostgreSQL database: what is kept of it, what is refused, and what is never shown."""
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -102,3 +103,26 @@ def test_an_address_that_contradicts_what_a_node_needs_is_refused(setting: str, 
 def test_commands_read_from_any_server_unless_the_address_asks_for_the_primary() -> None:
     assert Address("host=h1").session_for_reading == "any"
     assert Address("host=h1 target_session_attrs=primary").session_for_reading == "primary"
+
+
+@pytest.mark.parametrize(
+    ("environment", "dsn", "hosts", "ports"),
+    [
+        pytest.param({}, "host=h1,h2,h3 port=1,2,3", "h2,h3,h1", "2,3,1", id="each host has its own port"),
+        pytest.param({}, "host=h1,h2 port=7", "h2,h1", "7", id="all hosts have one port"),
+        pytest.param({"PGHOST": "h1,h2"}, "port=1,2", "h2,h1", "2,1", id="the environment names the hosts"),
+        pytest.param({"PGHOST": "h1,h2", "PGPORT": "1,2"}, "", "h2,h1", "2,1", id="and their ports"),
+        pytest.param({"PGHOST": "h1,h2"}, "host=h3 port=7", "h3", "7", id="the address takes precedence"),
+    ],
+)
+def test_every_host_may_be_tried_first(
+    environment: Mapping[str, str], dsn: str, hosts: str, ports: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    address = Address(dsn)
+    conninfo = conninfo_to_dict(address.conninfo("read-write", 1))
+
+    assert address.hosts == len(hosts.split(","))
+    assert (conninfo["host"], conninfo["port"]) == (hosts, ports)

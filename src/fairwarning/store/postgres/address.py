@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo, timeout_from_conninfo
+from psycopg.pq import Conninfo
 
 from fairwarning.store.errors import DatabaseUnsuitableError
 
@@ -66,13 +67,21 @@ class Address:
         turned = {
             name: ",".join(parts[first_host % len(parts) :] + parts[: first_host % len(parts)])
             for name, parts in self._lists().items()
-            if name in self._settings
+            if len(parts) > 1
         }
         needed = {"client_encoding": "utf8", "target_session_attrs": session}
         return make_conninfo("", **DEFAULTS | self._settings | turned | needed)
 
     def _lists(self) -> Mapping[str, list[str]]:
-        return {name: self._settings.get(name, "").split(",") for name in LISTS}
+        # The hosts of a service take precedence over the environment, and only libpq knows them.
+        settings = self._settings if "service" in self._settings else _default_lists() | self._settings
+        return {name: settings.get(name, "").split(",") for name in LISTS}
+
+
+def _default_lists() -> dict[str, str]:
+    """Return the hosts that libpq takes if an address names none (``PGHOST``)."""
+    defaults = {default.keyword.decode(): default.val for default in Conninfo.get_defaults()}
+    return {name: value.decode() for name in LISTS if (value := defaults.get(name)) is not None}
 
 
 def _read_settings(text: str) -> dict[str, str]:
