@@ -42,7 +42,7 @@ from fairwarning.core.model import OPERATOR, PLATFORM, EventId, MachineRef
 from fairwarning.drivers.external import ExternalDriver
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine import timer
-from fairwarning.engine.clock import ManualClock, SystemClock, uptime
+from fairwarning.engine.clock import ManualClock, SystemClock
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import Driver, IncompatibleStoreError, Store, is_shared
 from fairwarning.engine.retention import Pruner
@@ -331,9 +331,7 @@ class FleetServer:
         app = MetadataApp(control, settings.profile, *others, readyz=readyz)
         await start_replays(control, settings.replays, app.replay, self._replayed)
         now, limits = self.engine.clock.now, self._guest_limits()
-        server = HttpServer[MachineRef](
-            app.answer, now, limits, fast_path=app, uptime=uptime, bind=self._bind_guests
-        )
+        server = HttpServer[MachineRef](app.answer, now, limits, fast_path=app, bind=self._bind_guests)
         self._stack.push_async_callback(server.close)
         self.listeners = self._machine_listeners(server)
         subscription = self._stack.enter_context(self.engine.feed.subscribe())

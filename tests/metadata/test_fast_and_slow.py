@@ -89,7 +89,7 @@ def quick_answer(guests: Cloud, cache: RequestCache, data: bytes) -> bytes | Non
     get = cached.get
 
     async def ask() -> bytes | None:
-        moment = Moment(asyncio.get_running_loop().time(), NOON, DATE, 0.0)
+        moment = Moment(asyncio.get_running_loop().time(), NOON, DATE)
         return guests.app.fast_path(WEB_0).answer(get, moment)
 
     sent = guests.run(ask())

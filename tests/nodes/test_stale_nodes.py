@@ -11,7 +11,7 @@ from fairwarning.core.policy import STALE_AFTER
 from fairwarning.engine.membership import NotReadyReason
 from fairwarning.engine.ports import Store
 from fairwarning.http1.messages import CacheableGet, Request, Response
-from fairwarning.http1.request_clock import RequestClock
+from fairwarning.http1.request_clock import Moment, RequestClock
 from fairwarning.store.memory import MemoryStore
 from tests.docs.troubleshooting import assert_quoted
 from tests.fleet_harness import NOON, FleetHarness, run
@@ -142,19 +142,19 @@ def test_a_question_that_was_asked_before_the_pause_is_no_news() -> None:
 
 @pytest.mark.rule("R-29")
 def test_the_fast_path_does_not_answer_from_an_old_state() -> None:
-    async def fast(node: Node) -> bytes | None:
-        clock = RequestClock(asyncio.get_running_loop().time, lambda: NOON, uptime)
-        return node.guests.fast_path(WEB_0).answer(CacheableGet("2020-07-01"), clock.moment())
+    async def moment_before_the_pause() -> Moment:
+        return RequestClock(asyncio.get_running_loop().time, lambda: NOON).moment()
 
     uptime = Uptime()
     node = make_node(uptime)
     run(node.engine.poll(WEB_0))
     run(reply_of(node))
-    fresh = run(fast(node))
+    moment, poll = run(moment_before_the_pause()), CacheableGet("2020-07-01")
+    fresh = node.guests.fast_path(WEB_0).answer(poll, moment)
     uptime.seconds += AFTER
 
     assert fresh is not None
-    assert run(fast(node)) is None
+    assert node.guests.fast_path(WEB_0).answer(poll, moment) is None
 
 
 @pytest.mark.rule("R-29")

@@ -19,22 +19,14 @@ class Moment(NamedTuple):
     now: datetime
     #: The ``Date`` header line for ``now``.
     date: bytes
-    #: Seconds that also pass while the host is suspended.
-    uptime: float
 
 
 class RequestClock:
     """Reads the clocks, and formats the ``Date`` header line once a second."""
 
-    def __init__(
-        self,
-        time: Callable[[], float],
-        now: Callable[[], datetime],
-        uptime: Callable[[], float] | None = None,
-    ) -> None:
+    def __init__(self, time: Callable[[], float], now: Callable[[], datetime]) -> None:
         self._time = time
         self._now = now
-        self._uptime = uptime or time
         self._second = self._next = datetime.min.replace(tzinfo=UTC)
         self._date = b""
         self._iteration: Moment | None = None
@@ -46,7 +38,7 @@ class RequestClock:
             self._second = now.replace(microsecond=0)
             self._next = self._second + _SECOND
             self._date = _date_line(self._second)
-        return Moment(self._time(), now, self._date, self._uptime())
+        return Moment(self._time(), now, self._date)
 
     def iteration_moment(self) -> Moment:
         """Return the moment of the current loop iteration; its first call reads the clocks."""

@@ -91,11 +91,10 @@ class HttpServer(Generic[C]):
         limits: Limits | None = None,
         *,
         fast_path: FastPathRoutes[C] | None = None,
-        uptime: Callable[[], float] | None = None,
         bind: Bind = sockets.bind_tcp,
         portable: bool = sys.platform != "linux",
     ) -> None:
-        self._clock = RequestClock(asyncio.get_running_loop().time, now, uptime)
+        self._clock = RequestClock(asyncio.get_running_loop().time, now)
         self._state = ServerState(answer, self._clock, limits or Limits(), fast_path)
         self._bind = bind
         self._portable = portable

@@ -72,7 +72,7 @@ class GuestFastPath(Bucket):
         rendered, now = self.rendered, moment.now
         if (
             rendered is None
-            or moment.uptime >= self._freshness.until
+            or self._freshness.stale  # not as of the moment: the process may have stood still since
             or now >= rendered.stale_at
             or not self._engine.record_poll_if_current(self._scope, rendered.scope, now)
         ):
