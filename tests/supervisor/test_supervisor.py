@@ -82,11 +82,15 @@ class Running(ServiceManager):
         answer = self.app.answer(None, Request("GET", path, "", {"host": ("localhost",)}, b"", True))
         return answer if isinstance(answer, Response) else await answer
 
+    async def metric(self, name: str) -> float:
+        """Return a metric without labels."""
+        text = (await self.status("/metrics")).body.decode()
+        (line,) = (line for line in text.splitlines() if line.startswith(f"{name} "))
+        return float(line.split()[1])
+
     async def answers(self) -> float:
         """Return how many answers the workers have given, by the metrics."""
-        text = (await self.status("/metrics")).body.decode()
-        (line,) = (line for line in text.splitlines() if line.startswith("answers_total "))
-        return float(line.split()[1])
+        return await self.metric("answers_total")
 
     def ready(self, text: str) -> None:
         self.notified.append("ready")
@@ -201,6 +205,13 @@ def test_a_reload_that_fails_leaves_the_workers_as_they_are(
 
             assert await fleet.ask_all() == before
             assert "reloaded" not in fleet.notified
+            assert await fleet.metric("fairwarning_reload_failed") == 1
+
+            settings.write_text("good")
+            fleet.reload.set()
+            await until(lambda: "reloaded" in fleet.notified)
+
+            assert await fleet.metric("fairwarning_reload_failed") == 0
 
     run(scenario())
     assert caplog.messages == ['worker_not_replaced worker=0 problem="ended with exit code 3"']

@@ -116,7 +116,9 @@ class StatusApp:
             return refusal
         supervisor = self._supervisor
         families = await self._reports.metrics(supervisor.processes)
-        text = render_metrics((*own_families(supervisor.places), *families))
+        own = own_families(supervisor.places, reload_failed=supervisor.reload_failed)
+        names = {family.name for family in own}
+        text = render_metrics((*own, *(family for family in families if family.name not in names)))
         return Response(200, text.encode(), content_type=MEDIA_TYPE)
 
     async def _health(self, path: str) -> Response:
@@ -165,7 +167,7 @@ def _described(place: Place, answer: tuple[int, bytes] | None) -> dict[str, Json
         return {**described, "http_status": status}
 
 
-def own_families(places: Sequence[Place]) -> tuple[MetricFamily, ...]:
+def own_families(places: Sequence[Place], *, reload_failed: bool) -> tuple[MetricFamily, ...]:
     """Return the metrics of the supervisor itself."""
     states = [place.worker.state for place in places]
     counts = tuple(Sample(states.count(state), {"state": state.value}) for state in WorkerState)
@@ -177,5 +179,11 @@ def own_families(places: Sequence[Place]) -> tuple[MetricFamily, ...]:
             MetricType.COUNTER,
             "Times that a worker was started again because it had died.",
             (Sample(restarts),),
+        ),
+        MetricFamily(
+            "fairwarning_reload_failed",
+            MetricType.GAUGE,
+            "Whether a worker could not be replaced at the last reload.",
+            (Sample(int(reload_failed)),),
         ),
     )

@@ -159,6 +159,8 @@ class WorkerSupervisor:
         Raises:
             CannotShareError: an address cannot be bound.
         """
+        #: Whether a worker could not be replaced at the last reload.
+        self.reload_failed = False
         self._launch = launch
         self._numbers = count(1)
         self._processes: list[Worker] = []
@@ -235,7 +237,8 @@ class WorkerSupervisor:
             while True:
                 await reload.wait()
                 reload.clear()
-                if await self._replace_all():
+                self.reload_failed = not await self._replace_all()
+                if not self.reload_failed:
                     await reloaded()
                     log.info(LogMessage("workers_reloaded", workers=len(self.places)))
 

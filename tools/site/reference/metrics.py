@@ -41,7 +41,7 @@ def metrics() -> str:
             "## Server\n\nAt the operator address.\n",
             _table(_server_families()),
             f"## Workers\n\n{WORKERS}",
-            _table(own_families([])),
+            _table(own_families([], reload_failed=False)),
             "## Agent\n\nAt the address that `listen` sets.\n",
             _table(_agent_families()),
         ]
