@@ -74,6 +74,22 @@ def test_no_page_is_wider_than_a_phone(scene: Scene, open_tab: OpenTab) -> None:
 
 
 @pytest.mark.slow
+def test_the_status_of_an_event_that_waits_for_others_stays_in_its_column(
+    tmp_path: Path, open_tab: OpenTab
+) -> None:
+    with up(
+        tmp_path, "--no-arm", "--start-enabled", "--terminate-notice", "10m", "--scale-set", "web=2"
+    ) as server:
+        approved, _ = (event for name in ("web_0", "web_1") for event in server.cause("delete", name))
+        server.tell("approve", approved["id"])
+
+        page = open_tab(f"{server.ready['operator']}/events/{approved['id']}")
+
+        status = page.locator("dd", has_text="waits for 1 other delete")
+        assert status.evaluate("column => column.scrollWidth <= column.clientWidth")
+
+
+@pytest.mark.slow
 def test_axe_finds_nothing_severe_on_the_login_page(server_with_token: Server, open_tab: OpenTab) -> None:
     page = open_tab(server_with_token.ready["operator"])
 
