@@ -188,7 +188,7 @@ def test_a_setting_becomes_a_base_address(setting: str, base: str) -> None:
     assert base_address(setting) == base
 
 
-@pytest.mark.parametrize("setting", ["ftp://a", "http://", "a:b", "http://a/?b=c", ""])
+@pytest.mark.parametrize("setting", ["ftp://a", "http://", "a:b", "http://a/?b=c", "http://a b", ""])
 def test_a_setting_that_is_no_address_is_refused(setting: str) -> None:
     with pytest.raises(InvalidError):
         base_address(setting)

@@ -91,7 +91,8 @@ def base_address(setting: str) -> str:
     url = setting.strip() if "://" in setting else f"http://{setting.strip()}"
     with suppress(ValueError):
         parts = urlsplit(url)
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.query:
+        usable = parts.hostname and parts.port != 0 and not parts.query and not any(map(str.isspace, url))
+        if parts.scheme in ("http", "https") and usable:
             return url.rstrip("/")
     raise InvalidError("endpoint", f"{setting!r} is not an http address")
 
