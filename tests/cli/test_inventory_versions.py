@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.server import call, until
 from tests.cli.test_serve import FLEET, Serving, serving
+from tests.docs.troubleshooting import assert_quoted
 
 NEWER = FLEET.replace('name = "w1"', 'name = "w3"')
 
@@ -16,6 +17,11 @@ NEWER = FLEET.replace('name = "w1"', 'name = "w3"')
 def replacing(text: str, version: str) -> str:
     """Return a file that replaces a newer inventory."""
     return f'{text}[inventory]\nreplaces = "{version}"\n'
+
+
+def numbered(text: str, number: int) -> str:
+    """Return a file whose inventory has a number."""
+    return f"{text}[inventory]\nversion = {number}\n"
 
 
 def reload(server: Serving, text: str, outcome: str) -> None:
@@ -76,11 +82,19 @@ def test_a_reload_with_an_older_file_changes_nothing_and_is_a_metric(tmp_path: P
     assert [well, failed, well_again] == [f"fairwarning_reload_failed {value}" for value in (0, 1, 0)]
 
 
+@pytest.mark.rule("F-04")
+def test_a_start_with_a_smaller_number_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path, numbered(FLEET, 2)):
+        pass
+
+    with pytest.raises(AssertionError) as refused, serving(tmp_path, numbered(NEWER, 1)):
+        pass
+
+    assert_quoted("The inventory is older than that of the fleet", str(refused.value))
+
+
 @pytest.mark.rule("F-01", "F-03", "F-04")
 def test_numbers_of_inventories_count_up(tmp_path: Path) -> None:
-    def numbered(text: str, number: int) -> str:
-        return f"{text}[inventory]\nversion = {number}\n"
-
     with serving(tmp_path, numbered(FLEET, 2)) as server:
         (node,) = server.tell("nodes")
         reload(server, numbered(NEWER, 1), "reload_failed")
