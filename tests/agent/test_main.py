@@ -368,3 +368,13 @@ def polled(script: Script, times: int) -> bool:
 def ticks(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
+
+
+@pytest.mark.parametrize("option", ["--config", "--state"])
+def test_an_option_with_one_value_is_refused_if_it_is_given_twice(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["check", option, "a", option, "b"])
+
+    assert f"error: {option} is given twice, and takes one value\n" in capsys.readouterr().err

@@ -46,6 +46,21 @@ class _OutputError(Exception):
         self.problem = problem
 
 
+class _Once(argparse.Action):
+    """Keeps the value of an option, which may be given once."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        value: object,
+        option: str | None = None,
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{self.option_strings[-1]} is given twice, and takes one value")
+        setattr(namespace, self.dest, value)
+
+
 def main(arguments: Sequence[str] | None = None, program: str = "fairwarning-agent") -> int:
     """Run the command line and return the exit code."""
     options = _parser(program).parse_args(arguments)
@@ -78,13 +93,15 @@ def _parser(program: str) -> argparse.ArgumentParser:
     for name, (command, text) in _COMMANDS.items():
         subparser = commands.add_parser(name, help=text, description=text)
         subparser.set_defaults(command=command)
-        subparser.add_argument("-c", "--config", type=Path, help=f"settings file (default: {DEFAULT_FILE})")
+        subparser.add_argument(
+            "-c", "--config", action=_Once, type=Path, help=f"settings file (default: {DEFAULT_FILE})"
+        )
         subparser.add_argument(
             "--endpoint",
             action="append",
             help="base address of the endpoint, once per node of the service (default: discovered)",
         )
-        subparser.add_argument("--state", type=Path, help="directory of the journal")
+        subparser.add_argument("--state", action=_Once, type=Path, help="directory of the journal")
         if name == "run":
             subparser.add_argument(
                 "--dry-run", action="store_true", help="log what would be done; do nothing"
