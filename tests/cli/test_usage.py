@@ -57,7 +57,11 @@ def options_with_one_value(path: tuple[str, ...]) -> Iterator[str]:
         for option in options_with_one_value(path)
     ],
 )
-def test_an_option_with_one_value_is_refused_if_it_is_given_twice(path: tuple[str, ...], option: str) -> None:
+def test_an_option_with_one_value_is_refused_if_it_is_given_twice(
+    path: tuple[str, ...], option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where a server that starts nevertheless writes its data
+
     done = call(*path, option, "1", option, "2")
 
     assert done.code == 2

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "fairwarning"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LOCK_FILES = {"uv.lock", "pylock.toml", "poetry.lock", "Pipfile.lock", "package-lock.json"}
+SERVER_DATA = {"fairwarning.db", "fairwarning.json", "ca-key.pem", "server-key.pem"}
 GENERATED = {".git", ".hypothesis", ".venv", "__pycache__", "dist", "build"}
 REGISTRY = re.compile(
     r"https?://(?:[\w.-]*\b(?:pypi|pythonhosted|npmjs|registry|artifactory|nexus)\b)"
@@ -48,6 +49,13 @@ def test_the_lines_of_the_readme_fit_a_terminal() -> None:
 
 def test_no_lock_file_is_kept() -> None:
     assert sorted(path for path in our_files() if path.name in LOCK_FILES) == []
+
+
+def test_no_data_of_a_server_is_kept_but_that_of_releases() -> None:
+    places = (path.relative_to(ROOT) for path in our_files() if path.name in SERVER_DATA)
+    allowed = ("tests/fixtures/release-", "data/", "bench/results/")  # git ignores the last two
+
+    assert [place for place in places if not place.as_posix().startswith(allowed)] == []
 
 
 def test_no_file_names_a_package_registry() -> None:
