@@ -70,8 +70,8 @@ def read_operator_file(path: Path, kind: FileKind) -> OperatorFile:
             content = file.read(kind.most + 1)
     except OSError as problem:
         raise UnusableFileError(f"{path} cannot be read: {problem.strerror}") from problem
-    except ValueError as problem:  # no file can have such a name
-        raise UnusableFileError(f"{path} cannot be read: {problem}") from problem
+    except ValueError as problem:  # each Python says it differently
+        raise UnusableFileError(f"{path} cannot be read: no file can have this name") from problem
     if len(content) > kind.most:
         raise UnusableFileError(f"{path} is too large: {kind} may have at most {kind.largest}")
     return OperatorFile(content, stat.S_IMODE(mode))
