@@ -74,15 +74,29 @@ def test_a_host_that_is_refused_does_not_undo_the_others(manual: Server) -> None
 
 
 @pytest.mark.rule("T-43")
+@pytest.mark.parametrize(
+    ("machine", "command"),
+    [
+        pytest.param("web_0", "az vmss update --enable-terminate-notification true", id="of a set"),
+        pytest.param(
+            "db", "az vm update --set scheduledEventsProfile=", id="of a machine outside of scale sets"
+        ),
+    ],
+)
 def test_a_notice_of_a_delete_that_would_be_ignored_is_refused_with_a_way_to_enable_it(
-    manual: Server,
+    manual: Server, machine: str, command: str
 ) -> None:
-    done = manual.command("cause", "delete", "web_0", "--notice", "10m")
+    done = manual.command("cause", "delete", machine, "--notice", "10m")
 
+    error, hint = done.stderr.splitlines()
     assert done.code == 1
-    assert done.stderr.startswith("error: web_0 gets no notice of a delete: terminate notification is not")
-    assert "hint: az vmss update --enable-terminate-notification true" in done.stderr
-    assert "web_0" in manual.tell("vms")
+    assert error == (
+        f"error: {machine} gets no notice of a delete: terminate notification is not enabled in its model "
+        "(terminate_notice, 5m to 15m)"
+    )
+    assert hint.startswith("hint: ")
+    assert command in hint
+    assert machine in manual.tell("vms")
 
 
 @pytest.mark.rule("L-22")

@@ -50,7 +50,9 @@ _HINTS: Mapping[str, str] = {
     "too-many-user-events": _PENDING,
     "already-under-way": f"{PROGRAM} approve EVENT lets it start, {PROGRAM} cancel EVENT cancels it",
     "no-terminate-notice": (
-        "az vmss update --enable-terminate-notification true, then az vmss update-instances; or "
+        "az vmss update --enable-terminate-notification true, then az vmss update-instances; for a machine "
+        "outside of scale sets, az vm update --set scheduledEventsProfile="
+        """'{"terminateNotificationProfile": {"enable": true, "notBeforeTimeout": "PT5M"}}'; or """
         f"{PROGRAM} up --terminate-notice 5m; or terminate_notice in the file of {PROGRAM} serve"
     ),
     "reports-refused": f"start the server with: {PROGRAM} up --driver external",

@@ -230,7 +230,7 @@ class NoTerminateNoticeError(FairWarningError):
     def __init__(self, machine: VmName) -> None:
         super().__init__(
             f"{machine} gets no notice of a delete: terminate notification is not enabled in its model "
-            "(terminate_notice of its set, 5m to 15m)"
+            "(terminate_notice, 5m to 15m)"
         )
         self.machine = machine
 
