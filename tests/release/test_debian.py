@@ -162,7 +162,8 @@ def test_the_server_serves_a_machine_of_its_own(machine: Machine, server_deb: Pa
     run(machine, upgrade)
     machine.run("systemctl reload fairwarning fairwarning-agent")
     history = json.loads(operate(machine, "history --json"))
-    assert [entry["kind"] for entry in history] == ["scheduled", "approved", "started", "finished"]
+    kinds = [entry["kind"] for entry in history]
+    assert kinds == ["scheduled", "approved", "started", "progressed", "finished"]
 
 
 def test_an_installed_server_does_nothing_yet(machine: Machine, server_deb: Path) -> None:

@@ -25,6 +25,9 @@ pytestmark = [
 #: Looks in two minutes; a busy machine takes longer than an idle one.
 PATIENCE = 2400
 
+#: Tests of other files build more archives into the same folder.
+SDIST = f"fairwarning-{fairwarning.__version__}.tar.gz"
+
 INSTALL = "python3 -m venv venv && venv/bin/pip install --quiet ./fairwarning-*.whl"
 
 POLL = """\
@@ -40,7 +43,7 @@ def arrival(dist: Path) -> Iterator[Newcomer]:
     """Give a newcomer a machine, the files to install, and a program that polls."""
     with bare_root("python3", "python3-venv") as root:
         person = Newcomer(root)
-        person.receive(*dist.glob("*.whl"), *dist.glob("*.tar.gz"))
+        person.receive(*dist.glob("*.whl"), dist / SDIST)
         (root.home / "poll.py").write_text(POLL)
         yield person
 
@@ -85,7 +88,7 @@ def installed(dist: Path) -> Iterator[Newcomer]:
     """A newcomer with the wheel installed and the sources of the sdist beside it."""
     with arrival(dist) as person:
         person.types(INSTALL)
-        person.types("mkdir source && tar -xzf fairwarning-*.tar.gz -C source --strip 1")
+        person.types(f"mkdir source && tar -xzf {SDIST} -C source --strip 1")
         yield person
 
 
@@ -121,7 +124,7 @@ def test_the_pytest_plugin_works_in_a_project_of_its_own(installed: Newcomer) ->
 
 
 def test_the_sdist_installs_the_same_package(installed: Newcomer, dist: Path) -> None:
-    with tarfile.open(next(dist.glob("*.tar.gz"))) as archive:
+    with tarfile.open(dist / SDIST) as archive:
         names = {name.partition("/src/")[2] for name in archive.getnames() if "/src/fairwarning/" in name}
 
     installed.types("python3 -m venv other && other/bin/pip install --quiet ./fairwarning-*.tar.gz")
