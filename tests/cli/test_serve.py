@@ -147,6 +147,17 @@ def test_an_event_goes_from_the_warning_to_the_report_of_your_own_tools(server: 
     assert server.tell("events") == []
 
 
+def test_an_impact_is_overdue_after_the_limit_that_the_file_gives_its_cause(tmp_path: Path) -> None:
+    with serving(tmp_path, f'{FLEET}[overdue]\nrestart = "1s"\n') as server:
+        server.tell("cause", "freeze", "w1", "--notice", "0s")
+        server.tell("cause", "restart", "w1", "--notice", "0s")
+        until(lambda: any(event["overdue"] for event in server.tell("events")), "an impact is overdue")
+        events = server.tell("events")
+
+    assert [event["cause"] for event in events if event["overdue"]] == ["restart"]
+    assert len(events) == 2
+
+
 def test_the_next_start_follows_a_changed_inventory(tmp_path: Path) -> None:
     changed = FLEET.replace('name = "w1"', 'name = "w3"')
     with serving(tmp_path):
