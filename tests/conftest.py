@@ -15,6 +15,8 @@ from tests.order import LongestFirst
 from tests.pages import CommandsAreRun
 
 RULES = Path(__file__).parent.parent / "docs" / "rules.md"
+#: The marks that keep a test out of the default suite.
+LONG = frozenset({"slow", "full", "netns", "az"})
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 # No deadlines: properties must not fail on a busy machine. CI repeats the same examples.
@@ -37,6 +39,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known = set(re.findall(r"^\| ([A-Z]-\d+a?) \|", RULES.read_text(), re.MULTILINE))
     if unknown := stated - known:
         raise pytest.UsageError(f"tests name rules that docs/rules.md lacks: {sorted(unknown)}")
+    marks = {item.nodeid: {mark.name for mark in item.iter_markers()} for item in items}
+    # A story of the default suite would run twice in .ci/run, and be retried.
+    if lone := [name for name, own in marks.items() if "story" in own and own.isdisjoint(LONG)]:
+        raise pytest.UsageError(f"a story needs another mark ({', '.join(sorted(LONG))}): {lone}")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -30,7 +30,7 @@ def pytest_collect_file(file_path, parent):
 @pytest.mark.parametrize(
     ("conftest", "tests", "code", "said"),
     [
-        pytest.param(NAMESAKES, "", 1, "3 tests were collected, 1 ran", id="of three with one id, one ran"),
+        pytest.param(NAMESAKES, "", 3, "3 tests were collected, 1 ran", id="of three with one id, one ran"),
         pytest.param("", "def test_a(): pass\ndef test_b(): pass", 0, "2 passed", id="both of two ran"),
     ],
 )

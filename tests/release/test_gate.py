@@ -16,7 +16,7 @@ left=$(cat failures)
 echo $((left - 1)) >failures
 mkdir -p .cache/stories/v/cache
 echo '{"tests/a/test_b.py::test_c[d e]": true}' >.cache/stories/v/cache/lastfailed
-exit 1
+exit "$(cat code)"
 """
 
 GATE = """
@@ -28,13 +28,14 @@ tell_flaky
 """
 
 
-def gate(folder: Path, failures: int) -> subprocess.CompletedProcess[str]:
-    """Run a gate whose stories fail some times."""
+def gate(folder: Path, failures: int, code: int = 1) -> subprocess.CompletedProcess[str]:
+    """Run a gate whose stories fail some times, with this exit code."""
     (folder / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "lib", folder / ".ci")
     (folder / "dev").write_text(DEV)
     (folder / "dev").chmod(0o755)
     (folder / "failures").write_text(str(failures))
+    (folder / "code").write_text(str(code))
     return subprocess.run(
         ["bash", "-c", GATE], cwd=folder, capture_output=True, text=True, check=False, timeout=60
     )
@@ -62,6 +63,14 @@ def test_a_story_that_fails_twice_stops_the_gate(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "everything holds" not in done.stdout
     assert len((tmp_path / "calls").read_text().splitlines()) == 2
+
+
+def test_a_run_with_another_defect_than_failed_stories_is_not_tried_again(tmp_path: Path) -> None:
+    done = gate(tmp_path, 1, code=pytest.ExitCode.INTERNAL_ERROR)
+
+    assert done.returncode == pytest.ExitCode.INTERNAL_ERROR
+    assert "everything holds" not in done.stdout
+    assert len((tmp_path / "calls").read_text().splitlines()) == 1
 
 
 def test_an_unknown_part_is_refused_with_the_list_of_parts() -> None:
