@@ -11,7 +11,7 @@ import pytest
 
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import EmulatorOnlyError, MachinesListedError
-from fairwarning.core.policy import CREATING_ACTIONS, EMULATOR_ACTIONS, Action, Policy, check_available
+from fairwarning.core.policy import EMULATOR_ACTIONS, LISTED_ACTIONS, Action, Policy, check_available
 from fairwarning.server import FleetServer
 from tests.cli.server import call
 from tests.config.files import loaded
@@ -121,10 +121,7 @@ def test_the_operator_api_creates_no_machine(server: Running, path: str, body: J
     answer = server.fleet("POST", path, body)
 
     assert answer.status_code == 409
-    assert (
-        "machines come from the inventory of fairwarning serve; add them to its file"
-        in answer.json()["detail"]
-    )
+    assert "machines come from the inventory of fairwarning serve; change its file" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -160,6 +157,16 @@ def test_the_management_api_creates_no_machine(server: Running, path: str, body:
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "OperationNotAllowed")
     assert "the inventory of fairwarning serve" in answer.json()["error"]["message"]
     assert server.fleet("GET", "/machines").json() == before
+
+
+@pytest.mark.rule("I-11")
+def test_the_management_api_changes_no_tags_that_the_inventory_lists(server: Running) -> None:
+    other = server.manage("PATCH", f"{GROUP}/virtualMachines/db", {"tags": {"team": "blue"}})
+    same = server.manage("PATCH", f"{GROUP}/virtualMachines/db", {"tags": {}})
+
+    assert (other.status_code, same.status_code) == (409, 200)
+    assert "cannot set tags: machines come from the inventory" in other.json()["error"]["message"]
+    assert server.manage("GET", f"{GROUP}/virtualMachines/db").json()["tags"] == {}
 
 
 def test_a_template_creates_no_machine(server: Running) -> None:
@@ -232,7 +239,7 @@ def test_a_command_of_the_emulator_says_why_it_fails(server: Running, words: str
 
 @pytest.mark.parametrize("action", Action)
 def test_the_tables_say_what_is_refused(action: Action) -> None:
-    refused = action in EMULATOR_ACTIONS | CREATING_ACTIONS
+    refused = action in EMULATOR_ACTIONS | LISTED_ACTIONS
 
     with pytest.raises((EmulatorOnlyError, MachinesListedError)) if refused else nullcontext():
         check_available(action, Policy(emulator=False))

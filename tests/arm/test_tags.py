@@ -17,7 +17,7 @@ pytestmark = pytest.mark.rule("T-33")
 SUBSCRIPTION = ROOT.partition("/resourceGroups/")[0]
 NET = "Microsoft.Network/virtualNetworks/net"
 TAGS = "providers/Microsoft.Resources/tags/default"
-HERE: Json = {"location": "westeurope"}
+HERE: dict[str, Json] = {"location": "westeurope"}
 OLD: Json = {"team": "Blue", "env": "test"}
 
 
@@ -30,6 +30,25 @@ def azure() -> Azure:
     azure.put("Microsoft.Compute/disks/logs", HERE)
     azure.put(NET, HERE)
     return azure
+
+
+@pytest.fixture
+def machines() -> Azure:
+    """Give one machine of every shape that is a resource of its own."""
+    azure = Azure(ROUTES, blueprints=[Blueprint(name="made", kind=ScopeKind.STANDALONE)])
+    azure.put(f"{VM}/db", {**HERE, "tags": OLD})
+    azure.put(f"{AVAILABILITY_SET}/app", HERE)
+    app: Json = {"availabilitySet": {"id": f"{ROOT}/providers/{AVAILABILITY_SET}/app"}}
+    azure.put(f"{VM}/app0", {**HERE, "properties": app})
+    azure.put(f"{SET}/pool", scale_set(1, orchestrationMode="Flexible"))
+    return azure
+
+
+def guest_tags(azure: Azure, name: str) -> dict[str, str]:
+    """Return the tags that the guest of a machine reads."""
+    scopes = azure.fleet.engine.scopes().values()
+    (machine,) = [machine for scope in scopes for machine in scope.machines.values() if machine.name == name]
+    return dict(machine.tags)
 
 
 def body(tags: Json, operation: str | None = None) -> Json:
@@ -156,3 +175,50 @@ def test_what_makes_no_sense_is_refused(
     azure: Azure, method: str, path: str, sent: Json, status: int, code: str
 ) -> None:
     assert azure.refused(method, f"{path}/{TAGS}", sent)[:2] == (status, code)
+
+
+@pytest.mark.rule("I-11")
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(f"{VM}/db", id="a machine alone"),
+        pytest.param(f"{HOME}/{VM}/made", id="a machine that no client created"),
+        pytest.param(f"{VM}/app0", id="a machine of an availability set"),
+        pytest.param(f"{VM}/{{pool}}", id="a machine of a flexible set"),
+        pytest.param(f"{SET}/pool/virtualMachines/{{pool}}", id="an instance of a flexible set"),
+    ],
+)
+def test_a_changed_tag_of_a_machine_reaches_its_guest_at_once(machines: Azure, path: str) -> None:
+    path = path.format(pool=machines.names(f"{SET}/pool/virtualMachines")[0])
+    name = path.rpartition("/")[2]
+
+    machines.put(path, {**HERE, "tags": {"a": "b"}})
+    patched = guest_tags(machines, name)
+    machines.patch(f"{path}/{TAGS}", body({"c": "d"}, "Merge"))
+
+    assert patched == {"a": "b"}
+    assert guest_tags(machines, name) == at(machines.get(path), "tags") == {"a": "b", "c": "d"}
+
+
+@pytest.mark.rule("I-11")
+def test_a_change_that_is_silent_about_tags_keeps_them(machines: Azure) -> None:
+    machines.patch(f"{VM}/db", {"properties": {"licenseType": "None"}})
+
+    assert guest_tags(machines, "db") == OLD
+
+
+def test_a_machine_keeps_its_changed_tags_when_the_server_is_restarted(machines: Azure) -> None:
+    machines.patch(f"{VM}/db", {"tags": {"a": "b"}})
+
+    machines.restart()
+
+    assert guest_tags(machines, "db") == at(machines.get(f"{VM}/db"), "tags") == {"a": "b"}
+
+
+def test_the_document_of_a_machine_holds_no_copy_of_its_tags(machines: Azure) -> None:
+    machines.patch(f"{VM}/db", {"tags": {"a": "b"}})
+
+    stored = machines.context.committed().document(f"{ROOT}/providers/{VM}/db")
+
+    assert stored is not None
+    assert "tags" not in stored

@@ -27,6 +27,7 @@ from fairwarning.core.commands import (
     Schedule,
     SetApprovals,
     SetPower,
+    SetTags,
     StartRollout,
     StopRollout,
     Upgrade,
@@ -65,7 +66,7 @@ def authorise(principal: Principal, action: Action, policy: Policy, target: Scop
     Raises:
         ForbiddenError: the caller may not do this.
         EmulatorOnlyError: only the emulator can do this.
-        MachinesListedError: only the inventory creates machines.
+        MachinesListedError: only the inventory does this.
     """
     if not may(principal, action, target):
         raise ForbiddenError(principal, action)
@@ -291,6 +292,11 @@ class Draft:
         """Protect an instance from scale-in, or end its protection."""
         self._ask(Action.PROTECT, (machine.scope,), machine)
         self._add(Protect(machine=machine, protected=protected, by=self.by))
+
+    def set_tags(self, machine: MachineRef, tags: tuple[tuple[str, str], ...]) -> None:
+        """Replace the tags of a machine."""
+        self._ask(Action.SET_TAGS, (machine.scope,), machine)
+        self._add(SetTags(machine=machine, tags=tags, by=self.by))
 
     def set_approvals(self, scope: ScopeId, approvals: ApprovalSettings) -> None:
         """Change which events a scope approves by itself."""

@@ -149,6 +149,14 @@ class Protect(NamedTuple):
     by: str = "operator"
 
 
+class SetTags(NamedTuple):
+    """Replace the tags of a machine; its guest sees them at once (I-11)."""
+
+    machine: MachineRef
+    tags: tuple[tuple[str, str], ...]
+    by: str = "operator"
+
+
 class SetApprovals(NamedTuple):
     """Change which events a scope approves by itself."""
 
@@ -189,6 +197,7 @@ Command = (
     | ChangeModel
     | Upgrade
     | Protect
+    | SetTags
     | SetApprovals
     | StartRollout
     | StopRollout
@@ -217,7 +226,12 @@ def concerns(command: Command) -> frozenset[ScopeId]:
             return frozenset(scopes)
         case Schedule(machines=machines) | Upgrade(machines=machines):
             return frozenset(machine.scope for machine in machines)
-        case Poll(machine=machine) | SetPower(machine=machine) | Protect(machine=machine):
+        case (
+            Poll(machine=machine)
+            | SetPower(machine=machine)
+            | Protect(machine=machine)
+            | SetTags(machine=machine)
+        ):
             return frozenset({machine.scope})
         case _:
             assert_never(command)

@@ -51,6 +51,7 @@ from fairwarning.core.commands import (
     Schedule,
     SetApprovals,
     SetPower,
+    SetTags,
     StartRollout,
     StopRollout,
     Tick,
@@ -141,6 +142,9 @@ def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Chan
             return record_outcomes(fleet, command, now)
         case SetPower():
             machine = replace(fleet.machine(command.machine), power=command.power)
+            return iter((MachineChanged(scope=machine.scope, machine=machine, by=command.by),))
+        case SetTags():
+            machine = replace(fleet.machine(command.machine), tags=command.tags)
             return iter((MachineChanged(scope=machine.scope, machine=machine, by=command.by),))
         case ChangeModel():
             return scaleset.change_model(fleet, command)

@@ -259,13 +259,13 @@ class EmulatorOnlyError(FairWarningError):
 
 
 class MachinesListedError(FairWarningError):
-    """The machines of this server are those of its inventory; no request creates others."""
+    """The machines of this server are as its inventory lists them; no request says otherwise."""
 
     status_hint = 409
 
     def __init__(self, action: str) -> None:
         super().__init__(
-            f"cannot {action}: machines come from the inventory of fairwarning serve; add them to its file"
+            f"cannot {action}: machines come from the inventory of fairwarning serve; change its file"
         )
         self.action = action
 

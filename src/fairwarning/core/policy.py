@@ -203,6 +203,7 @@ class Action(StrEnum):
     SET_POWER = "set power"
     UPGRADE = "upgrade"
     PROTECT = "protect"
+    SET_TAGS = "set tags"
     START_ROLLOUT = "start rollout"
     STOP_ROLLOUT = "stop rollout"
     REPORT = "report"
@@ -229,6 +230,7 @@ PERMISSIONS: Mapping[PrincipalKind, frozenset[Action]] = {
             Action.SET_POWER,
             Action.UPGRADE,
             Action.PROTECT,
+            Action.SET_TAGS,
             Action.STORE_TEXTS,
         }
     ),
@@ -239,8 +241,8 @@ PERMISSIONS: Mapping[PrincipalKind, frozenset[Action]] = {
 #: What only the emulator can do: endpoints that misbehave, and a clock that callers control.
 EMULATOR_ACTIONS = frozenset({Action.SET_FAULT, Action.CLEAR_FAULT, Action.MOVE_CLOCK, Action.SET_SPEED})
 
-#: What creates machines; on a server of real machines, only its inventory does.
-CREATING_ACTIONS = frozenset({Action.CREATE, Action.ADD_MACHINES})
+#: What only the inventory does on a server of real machines: it lists them with their tags.
+LISTED_ACTIONS = frozenset({Action.CREATE, Action.ADD_MACHINES, Action.SET_TAGS})
 
 
 def check_available(action: Action, policy: Policy) -> None:
@@ -248,13 +250,13 @@ def check_available(action: Action, policy: Policy) -> None:
 
     Raises:
         EmulatorOnlyError: only the emulator can do this.
-        MachinesListedError: the action would create a machine that no inventory lists.
+        MachinesListedError: the action would contradict the inventory.
     """
     if policy.emulator:
         return
     if action in EMULATOR_ACTIONS:
         raise EmulatorOnlyError(action)
-    if action in CREATING_ACTIONS:
+    if action in LISTED_ACTIONS:
         raise MachinesListedError(action)
 
 

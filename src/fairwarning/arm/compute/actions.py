@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fairwarning.arm import operations
-from fairwarning.arm.compute import render
+from fairwarning.arm.compute import render, validation
 from fairwarning.arm.context import Edit
-from fairwarning.arm.documents import Document, get_path
+from fairwarning.arm.documents import Document, get_path, without
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.resource_ids import machine_id, set_id
@@ -132,6 +132,14 @@ def announce(
     if affected:
         edit.draft.cause(cause, affected, force=force)
     return operations.start(edit, resource, cause, affected, pending.values())
+
+
+def move_tags(edit: Edit, machine: Machine, document: Document) -> Document:
+    """Give a machine the tags of its changed document, and return the document without a copy of them."""
+    tags = validation.tags_of(document)
+    if dict(tags) != dict(machine.tags):
+        edit.draft.set_tags(machine.ref, tags)
+    return without(document, "tags")
 
 
 def delete_machine(edit: Edit, request: ArmRequest, machine: Machine) -> str:

@@ -55,7 +55,10 @@ def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -
     is_protected = get_path(after, "properties", "protectionPolicy", "protectFromScaleIn") is True
     edit.draft.protect(machine.ref, protected=is_protected)
     scope = edit.state.scope_of(machine).facts
-    edit.put(disks.change_with(edit.state, machine, scope, render.storable(after, "properties")))
+    stored = render.storable(after, "properties")
+    if scope.kind is ScopeKind.FLEXIBLE_SET:
+        stored = actions.move_tags(edit, machine, stored)
+    edit.put(disks.change_with(edit.state, machine, scope, stored))
 
 
 TYPE = ResourceType[Machine](

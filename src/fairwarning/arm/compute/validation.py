@@ -203,8 +203,13 @@ def event_settings(kind: str, document: Document) -> EventSettings:
         eviction=EvictionPolicy(
             str(get_path(document, *model, "evictionPolicy") or EvictionPolicy.DEALLOCATE)
         ),
-        tags=tuple((name, str(value)) for name, value in get_fields(document, "tags").items()),
+        tags=tags_of(document),
     )
+
+
+def tags_of(document: Document) -> tuple[tuple[str, str], ...]:
+    """Return the tags of a document, as machines have them."""
+    return tuple((name, str(value)) for name, value in get_fields(document, "tags").items())
 
 
 def immutable_property(name: str) -> AzureError:

@@ -94,7 +94,7 @@ def _new_documents(
     machine = next(machine for machine in machines if machine.name == names["name"])
     created = (change.facts for change in changes if isinstance(change, ScopeMade))
     scope = next(created, None) or state.view.scope(machine.scope).facts
-    document = overlay(document, {"properties": {"vmId": machine.vm_id}})
+    document = overlay(without(document, "tags"), {"properties": {"vmId": machine.vm_id}})
     return disks.create_with(state, machine, scope, render.storable(document, "properties"))
 
 
@@ -119,7 +119,8 @@ def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -
         _refuse_own_profile(settings, machine.model)
     if _set_model(edit, scope, machine.model, settings):
         edit.draft.upgrade((machine.ref,))
-    edit.put(disks.change_with(edit.state, machine, scope.facts, render.storable(after, "properties")))
+    stored = actions.move_tags(edit, machine, render.storable(after, "properties"))
+    edit.put(disks.change_with(edit.state, machine, scope.facts, stored))
 
 
 def _set_model(edit: Edit, scope: Scope, model: MachineModel, settings: EventSettings) -> bool:
