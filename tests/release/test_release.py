@@ -19,7 +19,7 @@ from tools.release.builders import BUILDERS, PROGRAMS
 from tools.release.chart import semantic
 from tools.release.installations import pythons
 from tools.release.programs import PACKAGES, missing
-from tools.release.version import Sources
+from tools.release.version import UNRELEASED, Sources, is_release
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,6 +46,17 @@ def checkout(folder: Path, *, of: Path = ROOT, branch: str = "HEAD") -> Path:
     (folder / ".cache").mkdir()
     (folder / ".cache" / CACHE.name).symlink_to(CACHE)
     return folder
+
+
+def with_changes(checkout: Path) -> Path:
+    """Return a checkout that has something to release, even if its commit is a release."""
+    sources = Sources(checkout)
+    if is_release(sources.version()):
+        sources.open_next("8.9.0")
+        text = sources.changelog.read_text()
+        sources.changelog.write_text(text.replace(UNRELEASED, f"{UNRELEASED}\n\n- A change.", 1))
+        run(checkout, "git commit --all --message 'Change something'")
+    return checkout
 
 
 def release(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -109,7 +120,7 @@ def test_a_build_does_not_read_what_git_ignores(tmp_path: Path) -> None:
 @pytest.mark.needs("git", "root", "podman", "mmdebstrap", "strip")
 @pytest.mark.runs("docs/releasing.md")
 def test_the_page_leads_to_a_release_and_another_checkout_gives_the_same_bytes(tmp_path: Path) -> None:
-    first = checkout(tmp_path / "here")
+    first = with_changes(checkout(tmp_path / "here"))
     for command in Page("docs/releasing.md").commands():
         with command.running() as text:
             # The version of the page may be released already.
@@ -167,7 +178,7 @@ def test_a_folder_with_other_files_is_not_emptied(strange: str, tmp_path: Path) 
 @pytest.mark.slow
 @pytest.mark.needs("git")
 def test_a_closed_release_is_built_and_an_artefact_left_out_is_named(tmp_path: Path) -> None:
-    folder = checkout(tmp_path / "clone")
+    folder = with_changes(checkout(tmp_path / "clone"))
     without = [word for name in BUILDERS if name not in ("agent", "manuals") for word in ("--without", name)]
 
     closed = release(folder, "--close", "9.0.0")

@@ -93,14 +93,20 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_outcome_is_known_when_connections_are_cut_at_random_moments() -> None:
     async def story() -> None:
-        dsn, chance, lost = empty_database(), Random(1), 0
+        dsn, chance, loop, lost = empty_database(), Random(1), asyncio.get_running_loop(), 0
         async with postgres_nodes(dsn, 1) as (store,):
-            for number in range(60):
+            await store.commit(texts("key 0"))
+            before = loop.time()
+            await store.commit(texts("key 1"))
+            took, number = loop.time() - before, 1
+            while number < 60 or lost <= 5:
+                number += 1
+                assert number < 1000
                 batch = texts(f"key {number}")
                 await store._writer.query("SELECT")
                 session = store._writer._session
                 assert session is not None
-                timer = asyncio.get_running_loop().call_later(chance.random() * 0.004, session._hang_up)
+                timer = loop.call_later(chance.random() * 2 * took, session._hang_up)
                 try:
                     (line,) = await store.commit(batch)
                 except AnswerLostError:
@@ -111,9 +117,8 @@ def test_every_outcome_is_known_when_connections_are_cut_at_random_moments() -> 
             lines = await store.journal()
 
             assert [line.change for line in lines] == [
-                TextChanged(key=f"key {one}", text="") for one in range(60)
+                TextChanged(key=f"key {one}", text="") for one in range(number + 1)
             ]
-            assert lost > 5
 
     asyncio.run(story())
 
