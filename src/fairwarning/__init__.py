@@ -42,4 +42,4 @@ __all__ = [
     "UnavailableError",
     "__version__",
 ]
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"

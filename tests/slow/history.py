@@ -10,8 +10,9 @@ from tests.needs import lack
 
 ROOT = Path(__file__).parents[2]
 
-#: The last commit of release 0.1.0; later releases have tags.
+#: The commits of the releases: a clone need not have their tags.
 FIRST_RELEASE = "b4bc1e3eb3c77fad57ed5951a6e445a2a1570e3e"
+RELEASE_0_2 = "2d6cb9f45ac7ecec2074907b8a6be13fd81df7aa"
 
 
 def git(*words: str) -> bytes:
