@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from datetime import datetime, timedelta
 
 from fairwarning.core.model import EventId, ScopeId
+from fairwarning.core.stored.releases import DataRelease
 from fairwarning.engine.ports import Batch, Entry, FleetSnapshot, Lease, Store
 
 
@@ -16,6 +17,10 @@ class Delegate:
     @property
     def history(self) -> int:
         return self._inner.history
+
+    @property
+    def oldest_reader(self) -> DataRelease:
+        return self._inner.oldest_reader
 
     async def snapshot(self) -> FleetSnapshot:
         return await self._inner.snapshot()

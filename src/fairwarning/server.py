@@ -10,7 +10,6 @@ libraries are loaded, and a server without a data directory never loads SQLite.
 """
 
 import asyncio
-import json
 import logging
 import socket
 import ssl
@@ -506,10 +505,9 @@ class FleetServer:
 
     async def _needed_events(self) -> set[EventId]:
         """Return the events that hold the outcome of operations that clients may still ask about."""
-        from fairwarning.arm.operations import PREFIX, required_events
+        from fairwarning.arm.operations import required_events
 
-        texts = self.engine.texts()
-        return required_events((key, json.loads(texts[key])) for key in texts if key.startswith(PREFIX))
+        return required_events(self.engine.view())
 
     async def _open_arm_context(self) -> "ArmContext":
         from fairwarning.arm.context import RETRY_AFTER, ArmContext

@@ -256,5 +256,5 @@ def test_an_operation_that_was_forgotten_holds_no_deployment_up(azure: Azure) ->
         azure.advance("2h")
         azure.get(ROOT)
 
-    assert not list(azure.context.committed().documents(operations.PREFIX))
+    assert not list(operations.all_operations(azure.context.committed().view))
     assert azure.progress(response) == "Succeeded"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairwarning.arm import operations
 from fairwarning.core.document.render import Json
+from fairwarning.core.stored.kinds import OPERATION
 from tests.arm.azure import ROOT, Azure, at, header
 from tests.arm.cloud import resource, template
 from tests.arm.deploying import (
@@ -149,6 +149,6 @@ def test_a_deployment_stays_failed_when_its_operations_are_forgotten(azure: Azur
         azure.advance("2h")
         azure.get(ONE)
 
-    assert not [key for key in azure.fleet.engine.texts() if key.startswith(operations.PREFIX)]
+    assert not [key for key in azure.fleet.engine.texts() if key.startswith(OPERATION.prefix)]
     assert facts(azure, "provisioningState") == "Failed"
     assert facts(azure, "error") == error

@@ -92,7 +92,7 @@ def test_an_operation_that_is_over_at_once_is_stored_nowhere_and_known_everywher
 
     azure.restart()
 
-    assert list(azure.context.committed().documents(operations.PREFIX)) == []
+    assert list(operations.all_operations(azure.context.committed().view)) == []
     assert azure.progress(response) == "Succeeded"
 
 

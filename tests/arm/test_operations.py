@@ -4,7 +4,9 @@ from fairwarning.arm import groups, operations
 from fairwarning.arm.compute import instances, scalesets, vms
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.model import EventId, ScopeKind
+from fairwarning.core.model import PLATFORM, EventId, ScopeKind
+from fairwarning.core.stored.codecs import Operation
+from fairwarning.core.stored.kinds import OPERATION
 from tests.arm.azure import BASE, HOME, ROOT, VERSION, Azure, at, header
 from tests.arm.compute import SET, scale_set
 from tests.fleet_harness import run
@@ -20,13 +22,14 @@ def azure() -> Azure:
 
 def begin(cloud: Azure, *events: EventId, resource: str = DB_ID, name: str = "one") -> ArmResponse:
     """Start an operation that waits for events, and return the response to a POST."""
-    now = operations.format_instant(cloud.fleet.now)
-    cloud.keep({f"{operations.PREFIX}{name}": operations.operation_document(now, resource, events)})
+    operation = Operation(started_at=cloud.fleet.now, resource=resource.lower(), events=events)
+    text = OPERATION.encode(operation)
+    run(cloud.context.change(PLATFORM, lambda edit: edit.draft.put_texts({OPERATION.key(name): text})))
     return operations.accepted_response(cloud.context, CALL, name, "westeurope")
 
 
 def operation_keys(cloud: Azure) -> list[str]:
-    return [key for key, _ in cloud.context.committed().documents(operations.PREFIX)]
+    return [name for name, _ in operations.all_operations(cloud.context.committed().view)]
 
 
 def test_an_operation_is_under_way_for_as_long_as_its_events_are() -> None:
@@ -135,8 +138,8 @@ def test_what_ended_long_ago_is_forgotten() -> None:
 
     cloud.get(ROOT)
 
-    assert before == ["operation:old", "operation:young"]
-    assert operation_keys(cloud) == ["operation:young"]
+    assert before == ["old", "young"]
+    assert operation_keys(cloud) == ["young"]
 
 
 def test_a_clock_that_jumps_does_not_take_the_answer_away() -> None:

@@ -21,7 +21,7 @@ def prune(cloud: Azure) -> None:
     """Prune all of the history that is not required."""
 
     async def needed() -> set[EventId]:
-        return operations.required_events(cloud.context.committed().documents(""))
+        return operations.required_events(cloud.context.committed().view)
 
     engine, retention = cloud.fleet.engine, Retention(age=timedelta(0))
     run(Pruner(engine.store, engine.leases, engine.clock.now, retention, needed).prune())

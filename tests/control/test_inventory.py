@@ -10,10 +10,8 @@ import pytest
 from fairwarning.control.control import Control
 from fairwarning.control.inventory import (
     MOST_AT_ONCE,
-    RECORD,
     InventorySync,
     inventory_requests,
-    read_record,
 )
 from fairwarning.core.errors import InvalidError, MassRemovalError, OlderInventoryError, StorageError
 from fairwarning.core.inventory import InventoryScope, InventoryVersion
@@ -27,6 +25,7 @@ from fairwarning.core.model import (
     ScopeProperties,
     VmName,
 )
+from fairwarning.core.stored.kinds import INVENTORY
 from fairwarning.engine.clock import ManualClock
 from fairwarning.store.memory import MemoryStore
 from tests.fleet_harness import NOON, FleetHarness, run
@@ -63,7 +62,7 @@ def apply(
 ) -> InventorySync:
     """Bring a fleet in step with an inventory, which may be an old one unless ``replaces`` is given."""
     version = version_of(*scopes)
-    record = read_record(fleet.engine.texts().get(RECORD))
+    record = INVENTORY.find(fleet.engine.texts().get)
     known = "" if record is None else str(record.version)
     return run(
         Control(fleet.engine).apply_inventory(
@@ -255,12 +254,12 @@ def test_an_inventory_that_was_replaced_does_not_come_back_unless_told() -> None
 def test_a_refused_inventory_stores_no_version() -> None:
     fleet = FleetHarness()
     apply(fleet, scope("web", "a"))
-    before = fleet.engine.texts()[RECORD]
+    before = fleet.engine.texts()[INVENTORY.key()]
 
     with pytest.raises(InvalidError, match="web exists as availability-set"):
         apply(fleet, scope("web", "a", kind=ScopeKind.STANDALONE))
 
-    assert fleet.engine.texts()[RECORD] == before
+    assert fleet.engine.texts()[INVENTORY.key()] == before
 
 
 LARGE = [str(number) for number in range(MOST_AT_ONCE)]
@@ -297,7 +296,7 @@ def test_nodes_that_apply_different_inventories_at_once_end_with_one_of_them() -
 
     outcomes = run(story())
     after = FleetHarness(store=store).engine
-    record = read_record(after.texts()[RECORD])
+    record = INVENTORY.find(after.texts().get)
 
     assert record is not None
     winner = [version_of(*inventory) for inventory in inventories].index(record.version)

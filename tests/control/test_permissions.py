@@ -29,6 +29,7 @@ from fairwarning.core.model import (
     guest,
 )
 from fairwarning.core.policy import Action, may
+from fairwarning.core.stored.kinds import OPERATION, SESSIONS_ENDED
 from tests.fleet_harness import FleetHarness, run
 
 WEB, APP = ScopeId("web"), ScopeId("app")
@@ -38,7 +39,7 @@ MANAGEMENT = Principal(PrincipalKind.MANAGEMENT)
 #: What each kind of caller may do, in its own scope if it has one.
 ALLOWED = {
     guest(WEB_0): {Action.POLL, Action.APPROVE},
-    OPERATOR: set(Action) - {Action.POLL, Action.STORE_TEXTS, Action.APPLY_INVENTORY},
+    OPERATOR: set(Action) - {Action.POLL, Action.STORE_RESOURCE, Action.APPLY_INVENTORY},
     MANAGEMENT: {
         Action.APPROVE,
         Action.CAUSE,
@@ -51,7 +52,7 @@ ALLOWED = {
         Action.UPGRADE,
         Action.PROTECT,
         Action.SET_TAGS,
-        Action.STORE_TEXTS,
+        Action.STORE_RESOURCE,
     },
     PLATFORM: set(Action),
 }
@@ -72,7 +73,8 @@ REQUESTS: dict[Action, Callable[[Draft], object]] = {
     Action.SET_TAGS: lambda draft: draft.set_tags(WEB_0, (("team", "blue"),)),
     Action.START_ROLLOUT: lambda draft: draft.start_rollout(WEB, "host-update"),
     Action.STOP_ROLLOUT: lambda draft: draft.stop_rollout(WEB),
-    Action.STORE_TEXTS: lambda draft: draft.put_texts({"key": "text"}),
+    Action.STORE_RESOURCE: lambda draft: draft.put_texts({OPERATION.key("a"): "text"}),
+    Action.END_SESSION: lambda draft: draft.put_texts({SESSIONS_ENDED.key(): "text"}),
 }
 
 

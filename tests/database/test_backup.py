@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.core.stored.releases import NEWEST
 from fairwarning.database.backup import BackupTrailer, open_backup, verify_backup, write_backup
 from fairwarning.database.data_directory import DataDirectory
 from fairwarning.database.errors import BackupExistsError, DatabaseNotSoundError, UnusableBackupError
@@ -50,7 +51,7 @@ def test_a_backup_has_a_header_every_row_and_a_trailer(backup: Path) -> None:
 
     header, *rows, trailer = lines
     assert header["format"] == "fairwarning-backup"
-    assert (header["version"], header["last_line"]) == (1, 66)
+    assert (header["version"], header["last_line"]) == (2, 66)
     assert datetime.fromisoformat(header["taken_at"]) == NOON
     assert [table for table in ORDER if any(row[0] == table for row in rows)] == list(ORDER)
     assert trailer["rows"] == {table: sum(row[0] == table for row in rows) for table in ORDER}
@@ -83,10 +84,10 @@ def test_a_backup_replaces_a_file_only_if_told(sample: Sample, tmp_path: Path) -
 
 def test_a_damaged_database_is_not_backed_up_and_leaves_no_file(sample: Sample, tmp_path: Path) -> None:
     directory = sample.copy(tmp_path / "copy")
-    run(directory, "UPDATE document SET body = 'x' WHERE key = '/sets/0'")
+    run(directory, "UPDATE document SET body = 'x' WHERE key = 'operation:0'")
     (tmp_path / "backups").mkdir()
 
-    with pytest.raises(DatabaseNotSoundError, match="document /sets/0 does not match its checksum"):
+    with pytest.raises(DatabaseNotSoundError, match="document operation:0 does not match its checksum"):
         back_up(DataDirectory(directory), tmp_path / "backups" / "fleet.backup")
 
     assert list((tmp_path / "backups").iterdir()) == []
@@ -103,7 +104,7 @@ def test_a_backup_has_the_state_of_one_moment_while_a_server_writes(tmp_path: Pa
 
     async def fill_more(store: SqliteStore) -> None:
         for number in range(20):
-            await store.put_value(f"key {number}", "later")
+            await store.put_value(f"numbers/{number}", "later")
 
     asyncio.run(story())
 
@@ -157,8 +158,8 @@ def rewritten(backup: Path, change: dict[str, str]) -> bytes:
     [
         ({'"format":"fairwarning-backup"': '"format":"other"'}, "it is not a backup of fairwarning"),
         (
-            {'"version":1': '"version":2'},
-            r"it has format 2, this version \(.*\) reads formats up to 1; install version .* or newer",
+            {'"version":2': '"version":3'},
+            r"it has format 3, this version \(.*\) reads formats up to 2; install version .* or newer",
         ),
         ({'"sha256":"': '"sha256":"0'}, "its content does not match its trailer"),
         ({'"machine":16': '"machine":17'}, "its content does not match its trailer"),
@@ -208,6 +209,7 @@ class ManyRows:
 
     last_line = 0
     behind = timedelta(0)
+    oldest_reader = NEWEST
     machines = 3_000
 
     def rows(self, table: str) -> Iterator[StoredRow]:

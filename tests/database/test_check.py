@@ -81,8 +81,23 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str, str]] = {
         "unreadable",
         "machine web/web_0",
     ),
-    "a line that cannot be decoded": (
+    "a kind of line that a newer version wrote": (
         lambda at: edit(at, "journal", "seq = 20", kind="Dreamt"),
+        "newer",
+        "journal line 20",
+    ),
+    "a member of an enum that a newer version wrote to a row": (
+        lambda at: replace_in_body(at, "machine", "name = 'web_0'", '"power":"running"', '"power":"asleep"'),
+        "newer",
+        "machine web/web_0",
+    ),
+    "a member of an enum that a newer version wrote to a line": (
+        lambda at: replace_in_body(at, "journal", "seq = 19", '"scheduled"', '"foreseen"'),
+        "newer",
+        "journal line 19",
+    ),
+    "a line that cannot be decoded": (
+        lambda at: edit(at, "journal", "seq = 20", body="{}"),
         "unreadable",
         "journal line 20",
     ),
@@ -223,22 +238,23 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str, str]] = {
         "fleet_set web",
     ),
     "a text that differs": (
-        lambda at: edit(at, "document", "key = '/sets/0'", body="other"),
+        lambda at: edit(at, "document", "key = 'operation:0'", body="other"),
         "text",
-        "document /sets/0",
+        "document operation:0 (operation)",
     ),
     "a missing text": (
-        lambda at: run(at, "DELETE FROM document WHERE key = '/sets/0'"),
+        lambda at: run(at, "DELETE FROM document WHERE key = 'operation:0'"),
         "text",
-        "document /sets/0",
+        "document operation:0 (operation)",
     ),
     "a text that was never written": (
         lambda at: run(
             at,
-            "INSERT INTO document (key, body, stamp, checksum) VALUES ('x', '', 9, row_checksum('x', '', 9))",
+            "INSERT INTO document (key, body, stamp, checksum) VALUES ('operation:x', '', 9,"
+            " row_checksum('operation:x', '', 9))",
         ),
         "text",
-        "document x",
+        "document operation:x (operation)",
     ),
     "a scope with another stamp": (lambda at: edit(at, "scope", "id = 'web'", stamp=5), "stamp", "scope web"),
     "a set with another stamp": (
@@ -247,9 +263,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str, str]] = {
         "fleet_set web",
     ),
     "a text with another stamp": (
-        lambda at: edit(at, "document", "key = '/sets/0'", stamp=5),
+        lambda at: edit(at, "document", "key = 'operation:0'", stamp=5),
         "stamp",
-        "document /sets/0",
+        "document operation:0 (operation)",
     ),
     "a pruned mark that is no number": (
         lambda at: run(at, "INSERT INTO note VALUES ('pruned', 'much', row_checksum('pruned', 'much'))"),
@@ -349,12 +365,12 @@ async def _pruned(directory: Path) -> None:
     await store.commit(node.decide(made("idle", "idle_0")))
     announced = EventChanged(scope=web, event=event("web", 1, "web_0"), what=EventMilestone.SCHEDULED, by="")
     await store.commit(node.decide([announced, Published(scope=web, incarnation=8)]))
-    await store.commit(node.decide([TextChanged(key="old", text="old")]))
-    await store.commit(node.decide([TextChanged(key="older", text="older")]))
+    await store.commit(node.decide([TextChanged(key="operation:old", text="old")]))
+    await store.commit(node.decide([TextChanged(key="operation:older", text="operation:older")]))
     await store.prune(None, 1000, ())
     await store.commit(node.decide([MachineChanged(scope=web, machine=machine("web", "web_1"))]))
     await store.commit(node.decide([MachineRemoved(scope=web, name=VmName("web_2"))]))
-    await store.commit(node.decide([TextChanged(key="new", text="new")]))
+    await store.commit(node.decide([TextChanged(key="operation:new", text="new")]))
     await store.commit(node.decide(made("late", "late_0")))
     await store.close()
 
@@ -381,14 +397,17 @@ def test_a_pruned_journal_proves_what_has_changed_since_and_pending_events(tmp_p
             [("event", "event web/E1")],
         ),
         (lambda at: run(at, "DELETE FROM event"), [("event", "event web/E1")]),
-        (lambda at: edit(at, "document", "key = 'new'", body="x"), [("text", "document new")]),
+        (
+            lambda at: edit(at, "document", "key = 'operation:new'", body="x"),
+            [("text", "document operation:new (operation)")],
+        ),
         (
             lambda at: run(at, "DELETE FROM machine WHERE name = 'late_0'"),
             [("machine", "machine late/late_0")],
         ),
         # Nothing in the journal says what these were: they are beyond proof, and the report says so.
         (lambda at: replace_in_body(at, "machine", "name='web_0'", '"h"', '"g"'), []),
-        (lambda at: edit(at, "document", "key = 'old'", body="x"), []),
+        (lambda at: edit(at, "document", "key = 'operation:old'", body="x"), []),
     ],
     ids=["machine", "event", "no event", "text", "late machine", "unproved machine", "unproved text"],
 )
@@ -428,7 +447,7 @@ def test_a_database_is_checked_while_a_server_writes(tmp_path: Path) -> None:
         store = await SqliteStore.open(tmp_path)
         await fill(store, 3)
         with DataDirectory(tmp_path).read() as tables:
-            await store.put_value("later", "than the reader")
+            await store.put_value("numbers/9", "than the reader")
 
             assert b"later" not in [row[0] for row in tables.rows("note")]
             assert tables.last_line == await store.last()

@@ -201,7 +201,7 @@ def test_nodes_go_on_after_a_restore(dsn: str, tmp_path: Path) -> None:
 
 async def filled_more(dsn: str) -> None:
     store = await PostgresStore.open(dsn)
-    await store.put_value("more", "value")
+    await store.put_value("numbers/9", "value")
     lease = await store.claim("host 0", "a node", NOON, timedelta(minutes=1))
     assert lease is not None
     assert lease.fence > 1_000_000
@@ -280,7 +280,8 @@ def test_a_database_that_nodes_use_is_not_restored_into(dsn: str, tmp_path: Path
         restore(PostgresDatabase(address), tmp_path / "backup")
 
 
-def test_a_migration_is_finished_only_without_nodes_of_other_releases() -> None:
+@pytest.mark.rule("U-02")
+def test_a_migration_is_finished_only_without_nodes_that_do_not_know_the_schema() -> None:
     dsn = new_database()
     database = PostgresDatabase(dsn)
     with pytest.raises(NoDatabaseError):
@@ -289,9 +290,10 @@ def test_a_migration_is_finished_only_without_nodes_of_other_releases() -> None:
     assert database.migrate() == (0, len(steps()))
     assert database.migrate() == (len(steps()), len(steps()))
     asyncio.run(beat(dsn, "0.0.9"))
+    execute(dsn, "UPDATE node SET reads = 0")
     with pytest.raises(NodesRunningError, match=r"alpha \(release 0\.0\.9\)"):
         database.finish()
-    asyncio.run(beat(dsn, __version__))
+    asyncio.run(beat(dsn, "0.3.7"))
     assert database.finish() == len(steps())
 
 

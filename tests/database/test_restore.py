@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.console.sessions import ALL_ENDED
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import ScopeRemoved
 from fairwarning.core.commands import CreateSet, DeleteScopes
 from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import ScopeId, ScopeKind, derive_id
 from fairwarning.core.policy import Policy
+from fairwarning.core.stored.kinds import SESSIONS_ENDED
 from fairwarning.database.data_directory import DataDirectory
 from fairwarning.database.errors import ClockBehindError, IncarnationsUsedUpError
 from fairwarning.database.operations import back_up, check_database, restore
@@ -104,7 +104,7 @@ def test_the_journal_goes_on_with_a_line_about_the_restore(sample: Sample, state
 
 
 def test_all_sessions_of_the_console_end(state: State) -> None:
-    assert state.snapshot.texts[ALL_ENDED] == (NOON + DAY).isoformat()
+    assert state.snapshot.texts[SESSIONS_ENDED.key()] == (NOON + DAY).isoformat()
 
 
 def test_all_leases_are_over_and_their_fences_go_on(restored: Path, sample: Sample) -> None:

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 
-from fairwarning.console.sessions import ALL_ENDED
 from fairwarning.core.model import Scope
+from fairwarning.core.stored.kinds import SESSIONS_ENDED
 from fairwarning.database.data_directory import DataDirectory
 from fairwarning.database.operations import back_up, check_database, restore
 from fairwarning.engine.clock import ManualClock
@@ -37,7 +37,7 @@ def play(history: Sequence[Step], open_store: Callable[[], Awaitable[Store]], na
 
 def own_texts(snapshot: FleetSnapshot) -> dict[str, str]:
     """Return the texts that a restore does not write itself."""
-    return {key: text for key, text in snapshot.texts.items() if key != ALL_ENDED}
+    return {key: text for key, text in snapshot.texts.items() if key != SESSIONS_ENDED.key()}
 
 
 def moved(scope: Scope) -> Scope:

@@ -10,6 +10,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change
 from fairwarning.core.commands import (
     AddMachines,
+    ApplyInventory,
     Approve,
     Cancel,
     ChangeModel,
@@ -18,6 +19,7 @@ from fairwarning.core.commands import (
     DeleteScopes,
     Poll,
     Protect,
+    RecordInventory,
     ReportOutcomes,
     Schedule,
     SetPower,
@@ -28,6 +30,7 @@ from fairwarning.core.commands import (
 from fairwarning.core.errors import FairWarningError, UnknownScopeError
 from fairwarning.core.fleet import Impact, Observation, Progress, outstanding_impacts
 from fairwarning.core.history import CommandRefused
+from fairwarning.core.inventory import InventoryVersion
 from fairwarning.core.model import (
     OPERATOR,
     PLATFORM,
@@ -46,7 +49,7 @@ from fairwarning.core.policy import Policy
 from fairwarning.engine.requests import Build, NoteRefusal, Plan, Texts, View, no_note
 from tests.deciders.serial import SerialState
 
-NAMES, HOSTS, KEYS = "abcd", ("H1", "H2"), ("x", "y")
+NAMES, HOSTS, KEYS = "abcd", ("H1", "H2"), ("operation:x", "operation:y")
 
 
 def note_refusal(error: FairWarningError) -> CommandRefused:
@@ -95,6 +98,7 @@ class Client:
             self._add: 3,
             self._several: 7,
             self._text: 8,
+            self._inventory: 6,
             self._poll: 2,
             self._report: 14,
             self._tick: 4,
@@ -233,6 +237,15 @@ class Client:
         if chance < 0.3:
             return Request(lambda view: Plan((), lambda changes: {name: "0"}))
         return Request(lambda view: Plan((), counted(view)))
+
+    def _inventory(self, key: str, state: SerialState) -> Request:
+        """Record an inventory, or apply one to a scope; a scope and the record are decided together."""
+        version = InventoryVersion(digest=self._chance.choice("rstuvw"))
+        if self._chance.random() < 0.4:
+            return Request(fixed(RecordInventory(version)), PLATFORM)
+        scopes = [scope for scope in state.scopes.values() if scope.facts.kind is ScopeKind.STANDALONE]
+        gone = (self._chance.choice(scopes).id,) if scopes else ()
+        return Request(fixed(ApplyInventory(version, (), gone)), PLATFORM)
 
     def _poll(self, key: str, state: SerialState) -> Request | None:
         if (ref := self._machine(state)) is None:

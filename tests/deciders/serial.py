@@ -17,8 +17,8 @@ from fairwarning.core.changes import (
     evolve,
     touched,
 )
-from fairwarning.core.commands import concerns
-from fairwarning.core.decide import decide
+from fairwarning.core.commands import concerns, values_for
+from fairwarning.core.decide import Decision, decide
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import Scope, ScopeId
@@ -132,15 +132,17 @@ def decide_serially(
     """Decide one request on a state, with nothing before it and nothing beside it."""
     try:
         plan = make_plan(state, build)
-        changes: tuple[Change, ...] = ()
+        decision = Decision()
         if plan.commands:
             named = [scope for command in plan.commands for scope in concerns(command)]
             together = Directory(state).together(named)
-            fleet = FleetState(together, policy, state.last_incarnations)
-            changes = decide(fleet, plan.commands, at).changes
+            values = {key: state.text(key) for command in plan.commands for key in values_for(command)}
+            fleet = FleetState(together, policy, state.last_incarnations, values)
+            decision = decide(fleet, plan.commands, at)
+        changes = decision.changes
         wanted = {
             readable(key): None if text is None else readable(text)
-            for key, text in plan.texts(changes).items()
+            for key, text in {**decision.values, **plan.texts(changes)}.items()
         }
         texts = {key: text for key, text in wanted.items() if state.texts.get(key) != text}
     except FairWarningError as refusal:

@@ -399,9 +399,9 @@ def test_a_database_that_falls_back_again_and_again_is_read_once_a_second() -> N
     async def story() -> int:
         database = Database()
         _, b = await open_nodes(database)
-        batch = Batch(stamp=1000, parts=(Part("lost", NOON, (TextChanged(key="lost", text=""),)),))
+        batch = Batch(stamp=1000, parts=(Part("lost", NOON, (TextChanged(key="operation:lost", text=""),)),))
         for number in range(200):
-            await database.commit(batch._replace(stamp=1000 + number, texts={"lost": ""}))
+            await database.commit(batch._replace(stamp=1000 + number, texts={"operation:lost": ""}))
             await asyncio.sleep(0.025)
             await database.fall_back(1)
             await asyncio.sleep(0.025)

@@ -13,6 +13,7 @@ from fairwarning.core.commands import AddMachines, Approve, Cancel, CreateSet, D
 from fairwarning.core.errors import FairWarningError, NameTakenError, UnknownEventError
 from fairwarning.core.history import CommandRefused
 from fairwarning.core.model import EventId, EventStatus, ScopeId, VmName, derive_id
+from fairwarning.core.stored.kinds import OPERATION
 from fairwarning.engine.ports import Batch
 from fairwarning.engine.requests import Build, Plan
 from fairwarning.store import following
@@ -178,7 +179,7 @@ def test_t7_a_text_that_no_database_takes_is_the_same_on_every_node(tell: Tell, 
     async def story(nodes: Cluster) -> None:
         a, b = await nodes.start(), await nodes.start()
         for number, node in enumerate((a, b, a, b)):
-            await nodes.ask(node, put_text(text, f"{text}{number}"))
+            await nodes.ask(node, put_text(OPERATION.key(text), f"{text}{number}"))
 
     tell(story)
 

@@ -13,10 +13,12 @@ from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.commands import Approve, CreateSet, Schedule
-from fairwarning.core.errors import UnknownEventError
+from fairwarning.core.errors import UnfinishedMigrationError, UnknownEventError
 from fairwarning.core.history import CommandRefused
-from fairwarning.core.model import OPERATOR, EventId, MachineRef, ScopeId
+from fairwarning.core.model import OPERATOR, EventId, Machine, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy
+from fairwarning.core.stored.gate import SINCE
+from fairwarning.core.stored.releases import NEWEST, OLDEST
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
@@ -277,3 +279,31 @@ def check_approvals(plan: list[str]) -> None:
 
     assert answered <= kept
     assert agree
+
+
+@pytest.mark.rule("U-01")
+def test_what_an_earlier_release_cannot_read_is_refused_until_the_migration_is_finished(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(SINCE, (Machine, "protected"), NEWEST)
+
+    async def story() -> None:
+        store = MemoryStore()
+        engine = await started(store, E1)
+        control = Control(engine)
+        web_0 = MachineRef(WEB, VmName("web_0"))
+        monkeypatch.setattr(store, "oldest_reader", OLDEST, raising=False)
+
+        with pytest.raises(UnfinishedMigrationError):
+            await control.carry_out(OPERATOR, lambda draft: draft.protect(web_0, protected=True))
+        refused = (await store.journal())[-1].change
+        await control.carry_out(OPERATOR, lambda draft: draft.approve(WEB, E1))
+        before = engine.machine(web_0).protected
+        monkeypatch.setattr(store, "oldest_reader", NEWEST)
+        await control.carry_out(OPERATOR, lambda draft: draft.protect(web_0, protected=True))
+
+        assert isinstance(refused, CommandRefused)
+        assert "run fairwarning db migrate --finish first" in refused.reason
+        assert (before, engine.machine(web_0).protected) == (False, True)
+
+    asyncio.run(story())

@@ -143,14 +143,17 @@ def test_the_lines_of_a_request_have_its_id_and_those_of_another_do_not() -> Non
 
 
 def test_a_request_that_changes_nothing_but_documents_is_one_line() -> None:
-    changes = [TextChanged(key="group/a", text='{"secret":1}'), TextChanged(key="group/b", text=None)]
+    changes = [
+        TextChanged(key="/subscriptions/s/resourcegroups/a", text='{"secret":1}'),
+        TextChanged(key="operation:b", text=None),
+    ]
     entries = [
         Entry(seq=seq, at=NOON, version=0, change=change, request="r1")
         for seq, change in enumerate(changes, 1)
     ]
 
     assert [str(line.message) for line in lines_of(entries, KnownFleet({}))] == [
-        "documents_changed documents=2 request=r1"
+        'documents_changed documents=2 kinds="operation, resource group" request=r1'
     ]
 
 

@@ -8,13 +8,15 @@ from datetime import datetime, timedelta
 import httpx2
 import pytest
 
-from fairwarning.arm import operations, upkeep
+from fairwarning.arm import upkeep
 from fairwarning.arm.context import ArmContext
 from fairwarning.arm.upkeep import Upkeep
 from fairwarning.core.changes import TextChanged
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import PLATFORM
 from fairwarning.core.policy import Policy
+from fairwarning.core.stored.codecs import Operation
+from fairwarning.core.stored.kinds import OPERATION
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.leases import LASTS
@@ -266,9 +268,9 @@ def test_an_operation_that_clients_ask_other_nodes_about_is_forgotten_in_the_end
     engine = Engine(MemoryStore(), clock, SimulatedDriver(), Policy())
     run(engine.open())
     context = ArmContext(engine, open_endpoints=open_nothing)
-    worker, key = Upkeep(context), f"{operations.PREFIX}one"
-    begun = operations.operation_document(operations.format_instant(NOON), SET, ())
-    run(context.change(PLATFORM, lambda edit: edit.put({key: begun})))
+    worker, key = Upkeep(context), OPERATION.key("one")
+    begun = OPERATION.encode(Operation(started_at=NOON, resource=SET, events=()))
+    run(context.change(PLATFORM, lambda edit: edit.draft.put_texts({key: begun})))
 
     known: list[bool] = []
     for _ in range(2):

@@ -45,7 +45,6 @@ def schema(dsn: str) -> tuple[object, ...]:
     return found, readable_from
 
 
-@pytest.mark.story
 @pytest.mark.slow
 @pytest.mark.needs("git")
 def test_nodes_of_two_releases_serve_one_database(code_before: Path, tmp_path: Path) -> None:
@@ -63,7 +62,7 @@ def test_nodes_of_two_releases_serve_one_database(code_before: Path, tmp_path: P
         old = old_node.enter_context(serving(tmp_path / "old", before, started_from(code_before)))
         assert schema(dsn) == (1, 1)
         assert call(*migrate).code == 0
-        assert schema(dsn) == (3, 1)
+        assert schema(dsn) == (4, 1)
         new = new_node.enter_context(serving(tmp_path / "new", after))
         live_through(old, new)
         live_through(new, old)
@@ -72,7 +71,7 @@ def test_nodes_of_two_releases_serve_one_database(code_before: Path, tmp_path: P
         old_node.close()
         finished = call(*migrate, "--finish")
         with pytest.raises(
-            AssertionError, match="the database has schema 3, this version knows schemas up to 1"
+            AssertionError, match="the database has schema 4, this version knows schemas up to 1"
         ):
             old_node.enter_context(serving(tmp_path / "old", before, started_from(code_before)))
         assert new.tell("events") == []
@@ -81,4 +80,4 @@ def test_nodes_of_two_releases_serve_one_database(code_before: Path, tmp_path: P
     assert histories[0] == [line for line in histories[1] if line["kind"] != "progressed"]
     assert (too_early.code, finished.code) == (1, 0), finished.stderr
     assert "(release 0.1.0)" in too_early.stderr
-    assert schema(dsn) == (3, 3)
+    assert schema(dsn) == (4, 4)

@@ -45,7 +45,7 @@ async def fill(store: Store, rounds: int) -> None:
             PollsRecorded(at=NOON + timedelta(hours=number), scopes=(ScopeId("web"), ScopeId("db"))),
         )
         await store.commit(node.decide(changes))
-        await store.commit(node.decide([TextChanged(key=f"/sets/{number}", text=f"<{number}>" * 20)]))
+        await store.commit(node.decide([TextChanged(key=f"operation:{number}", text=f"<{number}>" * 20)]))
         await store.claim(f"host {number}", "a node", NOON, timedelta(minutes=1))
     await store.put_value("clock", NOON.isoformat())
 

@@ -354,6 +354,7 @@ def test_a_batch_of_a_history_that_is_over_is_stale_unless_it_is_stored() -> Non
     asyncio.run(story())
 
 
+@pytest.mark.rule("U-03")
 def test_a_kind_of_line_that_a_newer_version_wrote_stops_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         dsn = empty_database()
@@ -361,7 +362,7 @@ def test_a_kind_of_line_that_a_newer_version_wrote_stops_the_node(monkeypatch: p
             await store.commit(Node().decide((text(1),)))
             monkeypatch.delitem(KINDS, "TextChanged")
 
-            with pytest.raises(IncompatibleStoreError, match="unknown kind TextChanged; use a newer version"):
+            with pytest.raises(IncompatibleStoreError, match=r"line 1 .*the kind TextChanged.*newer version"):
                 await anext(other.follow(0))
 
     asyncio.run(story())

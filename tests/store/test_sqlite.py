@@ -294,17 +294,12 @@ def date_a_line_wrongly(path: Path) -> None:
     edit(path.parent, "UPDATE journal SET at = 'yesterday' WHERE seq = 1")
 
 
-def invent_a_kind(path: Path) -> None:
-    edit(path.parent, "UPDATE journal SET kind = 'Miracle' WHERE seq = 1")
-
-
 DAMAGE = [
     pytest.param(overwrite_all, id="a file that is no database"),
     pytest.param(overwrite_the_end, id="pages that were overwritten"),
     pytest.param(garble_an_event, id="an event that is none"),
     pytest.param(garble_a_line, id="a journal line that is none"),
     pytest.param(date_a_line_wrongly, id="a journal line of no time"),
-    pytest.param(invent_a_kind, id="a journal line of an unknown kind"),
 ]
 
 

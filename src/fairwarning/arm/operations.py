@@ -10,13 +10,13 @@ request computes the status from the committed state. So an operation survives a
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from urllib.parse import quote
 from uuid import UUID
 
-from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Documents, Edit
-from fairwarning.arm.documents import Document, get_items, get_path, overlay
+from fairwarning.arm.context import SUBSCRIPTION, ArmContext, Edit
+from fairwarning.arm.documents import Document, get_path, overlay
 from fairwarning.arm.errors import AzureError
 from fairwarning.arm.messages import ArmRequest, ArmResponse
 from fairwarning.arm.routing import ArmRoute
@@ -26,8 +26,9 @@ from fairwarning.core.changes import Change, EventChanged, EventMilestone
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import UnknownEventError
 from fairwarning.core.model import Event, EventId, MachineRef, digest
-
-PREFIX = "operation:"
+from fairwarning.core.stored.codecs import Operation
+from fairwarning.core.stored.kinds import OPERATION
+from fairwarning.engine.requests import Texts, View
 
 _COMPUTE = "Microsoft.Compute"
 #: The id of an operation that was over at once: milliseconds, a random number, and a digest of both.
@@ -43,18 +44,20 @@ def start(
     """
     operation_id = edit.draft.new_id("operation").lower()
     affected, known = set(machines), set(pending)
-    started_at = format_instant(edit.state.now)
 
-    def document(changes: tuple[Change, ...]) -> Documents:
+    def texts(changes: tuple[Change, ...]) -> Texts:
         begun = {
             change.event.id
             for change in changes
             if isinstance(change, EventChanged) and change.event.cause == cause
             if any(MachineRef(change.scope, name) in affected for name in change.event.resources)
         }
-        return {f"{PREFIX}{operation_id}": operation_document(started_at, resource, begun | known)}
+        operation = Operation(
+            started_at=edit.state.now, resource=resource.lower(), events=tuple(begun | known)
+        )
+        return {OPERATION.key(operation_id): OPERATION.encode(operation)}
 
-    edit.put_after(document)
+    edit.draft.put_texts_after(texts)
     return operation_id
 
 
@@ -63,11 +66,6 @@ def over_at_once(edit: Edit) -> str:
     random = edit.draft.new_id("operation").replace("-", "").lower()[:10]
     told = f"{round(edit.state.now.timestamp() * 1000):012x}{random}"
     return str(UUID(f"{told}{_digest(told)}"))
-
-
-def operation_document(started_at: str, resource: str, events: Iterable[EventId]) -> Document:
-    """Return an operation as it is stored."""
-    return {"started_at": started_at, "events": [*sorted(events)], "resource": resource.lower()}
 
 
 def accepted_response(
@@ -129,27 +127,38 @@ async def get_network_status(context: ArmContext, request: ArmRequest) -> ArmRes
 async def read_outcome(context: ArmContext, operation_id: str) -> Document | None:
     """Return the status of an operation, and its end if it has one; None for an unknown operation."""
     state = context.state()
-    document = state.document(f"{PREFIX}{operation_id}")
-    if document is None:
+    operation = OPERATION.find(state.view.text, operation_id)
+    if operation is None:
         return _over(operation_id)
-    outcome: Document = {"startTime": document["started_at"], "status": "InProgress", "name": operation_id}
-    return outcome if any_pending(state, document) else outcome | await read_end(context, document)
+    began = format_instant(operation.started_at)
+    outcome: Document = {"startTime": began, "status": "InProgress", "name": operation_id}
+    return outcome if any_pending(state, operation) else outcome | await read_end(context, operation)
 
 
-def any_pending(state: ArmState, operation: Document) -> bool:
+def all_operations(view: View) -> Iterator[tuple[str, Operation]]:
+    """Yield the operations that are stored, with their ids."""
+    for key in list(view.keys_under(OPERATION.prefix)):
+        name = key.removeprefix(OPERATION.prefix)
+        operation = OPERATION.find(view.text, name)
+        if operation is not None:
+            yield name, operation
+
+
+def required_events(view: View) -> set[EventId]:
+    """Return the events whose journal lines still decide how an operation ended."""
+    return {event for _, operation in all_operations(view) for event in operation.events}
+
+
+def any_pending(state: ArmState, operation: Operation) -> bool:
     """Whether at least one of an operation's events still exists."""
-    return any(_exists(state, event) for event in _events(operation))
+    return any(_exists(state, event) for event in operation.events)
 
 
 def pending_events(state: ArmState, operation_id: str) -> list[Event]:
     """Return the events of an operation that still exist."""
-    events = _events(state.document(f"{PREFIX}{operation_id}") or {})
+    operation = OPERATION.find(state.view.text, operation_id)
+    events = () if operation is None else operation.events
     return [state.view.event(event) for event in events if _exists(state, event)]
-
-
-def required_events(documents: Iterable[tuple[str, Document]]) -> set[EventId]:
-    """Return the events whose journal lines still decide how an operation ended."""
-    return {event for key, document in documents if key.startswith(PREFIX) for event in _events(document)}
 
 
 def format_instant(instant: datetime) -> str:
@@ -157,10 +166,10 @@ def format_instant(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-async def read_end(context: ArmContext, operation: Document) -> Document:
+async def read_end(context: ArmContext, operation: Operation) -> Document:
     """Return how a finished operation ended, and when; one cancelled event cancels the operation."""
-    ended_at = datetime.fromisoformat(str(operation["started_at"]))
-    for event in _events(operation):
+    ended_at = operation.started_at
+    for event in operation.events:
         lines = await context.engine.store.journal(event=event, newest_first=True)
         last = next((line for line in lines if isinstance(line.change, EventChanged)), None)
         if last is None or not isinstance(last.change, EventChanged):
@@ -196,10 +205,6 @@ def _exists(state: ArmState, event: EventId) -> bool:
     except UnknownEventError:
         return False
     return True
-
-
-def _events(operation: Document) -> tuple[EventId, ...]:
-    return tuple(EventId(str(event)) for event in get_items(operation, "events"))
 
 
 def _url(request: ArmRequest, operation_id: str, provider: str, location: str) -> str:

@@ -26,6 +26,8 @@ from fairwarning.core.changes import EventChanged, EventMilestone, MachineRemove
 from fairwarning.core.document.render import Json
 from fairwarning.core.errors import StorageError
 from fairwarning.core.model import HOME_GROUP, PLATFORM, Machine, MachineRef
+from fairwarning.core.stored.codecs import Operation
+from fairwarning.core.stored.kinds import OPERATION
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.feed import LaggingError
 from fairwarning.formats.log_messages import LogMessage
@@ -161,33 +163,32 @@ class Upkeep:
     async def _forget_operations(self) -> None:
         state, looks = self._context.committed(), self._looks
         self._looks = {}
-        old: dict[str, Document] = {}
-        for key, operation in state.documents(operations.PREFIX):
-            begun = datetime.fromisoformat(str(operation["started_at"]))
-            due, reads = self._looks[key] = looks.get(key, (begun + RETENTION, None))
+        old: dict[str, Operation] = {}
+        for name, operation in operations.all_operations(state.view):
+            due, reads = self._looks[name] = looks.get(name, (operation.started_at + RETENTION, None))
             if due > state.now:
                 continue
             # Under a manual clock hours pass at once: a client must have had the chance to ask since the end.
             hours_pass = not isinstance(self._context.engine.clock, ManualClock)
             if reads is not None and (hours_pass or reads != self._context.reads):
-                old[key] = operation
+                old[name] = operation
             elif reads is None and not operations.any_pending(state, operation):
-                self._looks[key] = state.now + RETENTION, self._context.reads
+                self._looks[name] = state.now + RETENTION, self._context.reads
         if old:
             await self._forget(old)
 
-    async def _forget(self, old: Mapping[str, Document]) -> None:
+    async def _forget(self, old: Mapping[str, Operation]) -> None:
         """Forget operations, and keep their errors in the deployments that started them."""
         errors: dict[str, Json] = {}
-        for key, operation in old.items():
+        for name, operation in old.items():
             end = await operations.read_end(self._context, operation)
             if "error" in end:
-                errors[key.removeprefix(operations.PREFIX)] = end["error"]
+                errors[name] = end["error"]
         state = self._context.committed()
         failed = [*deployments.failed_by(state, deployments.keys(state), errors)] if errors else []
 
         def fill(edit: Edit) -> None:
-            edit.put(dict.fromkeys(old))
+            edit.draft.put_texts(dict.fromkeys(map(OPERATION.key, old)))
             edit.put(deployments.failed_by(edit.state, failed, errors))
 
         await self._context.change(PLATFORM, fill)

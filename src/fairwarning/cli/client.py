@@ -137,8 +137,9 @@ class NodeInfo:
     clock_offset: float
     release: str
     seen_at: datetime
-    #: Servers of earlier releases do not say it.
+    #: Servers of earlier releases do not say these.
     inventory: str = ""
+    reads: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +147,8 @@ class NodeList:
     """An answer with servers of the fleet."""
 
     nodes: tuple[NodeInfo, ...]
+    #: Servers of earlier releases do not say it.
+    writes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

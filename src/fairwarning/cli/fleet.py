@@ -488,7 +488,7 @@ def nodes(json_: bool) -> None:
 
     A server on SQLite is the only one. LAG is the number of journal lines that a server has not applied
     yet, CLOCK how far its clock is ahead of the database's, INVENTORY the version of the inventory that it
-    has applied. The server that answers has a star.
+    has applied. The server that answers has a star. A hint says if an upgrade waits for its last step.
 
     \b
     Example:
@@ -500,7 +500,11 @@ def nodes(json_: bool) -> None:
         print_json(json_member(body, "nodes"))
         return
     headings = ("NAME", "ADDRESS", "POSITION", "LAG", "CLOCK", "RELEASE", "INVENTORY", "SEEN")
-    print_table(headings, map(_node_row, decode(body, NodeList).nodes))
+    servers = decode(body, NodeList)
+    print_table(headings, map(_node_row, servers.nodes))
+    reads = {node.reads for node in servers.nodes}
+    if len(reads) == 1 and servers.writes not in reads:
+        print_note(f"hint: fairwarning db migrate --finish lets the servers use what is new in {reads.pop()}")
 
 
 def _node_row(node: NodeInfo) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ from fairwarning.core.history import (
     to_history_entry,
 )
 from fairwarning.core.model import Machine, ScopeId, ScopeProperties, VmName
+from fairwarning.core.stored.kinds import kind_name
 from fairwarning.engine.ports import Entry, Line, Store
 from fairwarning.formats.counts import format_count
 from fairwarning.formats.durations import for_people
@@ -113,7 +114,7 @@ def _describe(entry: Entry, change: Line) -> HistoryEntry:
         case PollsRecorded(scopes=scopes):
             return _entry(entry, "polled", reason=format_count(len(scopes), "scope"))
         case TextChanged(key=key):
-            return _entry(entry, "text", reason=key)
+            return _entry(entry, "text", type=kind_name(key), reason=key)
         case _:
             assert_never(change)
 

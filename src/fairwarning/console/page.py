@@ -14,11 +14,8 @@ from urllib.parse import parse_qsl
 from starlette.responses import Response
 
 from fairwarning.console.context import ConsoleContext
+from fairwarning.console.sessions import CONSOLE as CONSOLE
 from fairwarning.core.errors import FairWarningError, InvalidError
-from fairwarning.core.model import Principal, PrincipalKind
-
-#: Who the history says did what is done in the console.
-CONSOLE = Principal(PrincipalKind.OPERATOR, "console")
 
 #: More fields than any form of the console has.
 MOST_FIELDS = 2000

@@ -16,17 +16,18 @@ from hashlib import scrypt, sha256
 
 from fairwarning.access import bearer_token_matches
 from fairwarning.control.control import Control
-from fairwarning.core.model import PLATFORM
+from fairwarning.core.model import Principal, PrincipalKind
+from fairwarning.core.stored.kinds import ENDED_SESSION, SESSIONS_ENDED
 from fairwarning.engine.clock import new_event_id
+
+#: Who the history says did what is done in the console.
+CONSOLE = Principal(PrincipalKind.OPERATOR, "console")
 
 #: How long a session lasts.
 LIFETIME = timedelta(hours=12)
 
 #: How many ended sessions are stored; one more ends all sessions.
 MOST_ENDED = 1000
-
-#: The keys of the texts that name the ended sessions, and of the text that says when all were ended.
-_ENDED, ALL_ENDED = "console-session:", "console-sessions-ended"
 
 #: scrypt's parameters: the cost of one guess at the token behind a session value.
 _COST, _BLOCK = 2**14, 8
@@ -43,19 +44,21 @@ class EndedSessions:
 
     def __contains__(self, claim: str) -> bool:
         texts = self._control.engine.texts()
-        all_ended = texts.get(ALL_ENDED)
-        if all_ended is not None and _expiry(claim) - LIFETIME < datetime.fromisoformat(all_ended):
+        all_ended = SESSIONS_ENDED.find(texts.get)
+        if all_ended is not None and _expiry(claim) - LIFETIME < all_ended:
             return True
-        return f"{_ENDED}{claim}" in texts
+        return ENDED_SESSION.key(claim) in texts
 
     async def add(self, claim: str, now: datetime) -> None:
         """Store the claim of a session that ends now."""
-        known = list(self._control.engine.view().keys_under(_ENDED))
-        expired = [key for key in known if _expiry(key.removeprefix(_ENDED)) <= now]
-        texts: dict[str, str | None] = {**dict.fromkeys(expired), f"{_ENDED}{claim}": "ended"}
+        prefix = ENDED_SESSION.prefix
+        known = list(self._control.engine.view().keys_under(prefix))
+        expired = [key for key in known if _expiry(key.removeprefix(prefix)) <= now]
+        ended = {ENDED_SESSION.key(claim): ENDED_SESSION.encode("ended")}
+        texts: dict[str, str | None] = {**dict.fromkeys(expired), **ended}
         if len(known) - len(expired) >= MOST_ENDED:
-            texts = {**dict.fromkeys(known), ALL_ENDED: now.isoformat()}
-        await self._control.carry_out(PLATFORM, lambda draft: draft.put_texts(texts), "logout")
+            texts = {**dict.fromkeys(known), SESSIONS_ENDED.key(): SESSIONS_ENDED.encode(now)}
+        await self._control.carry_out(CONSOLE, lambda draft: draft.put_texts(texts), "logout")
 
 
 class Sessions:

@@ -15,13 +15,11 @@ from typing import Generic, TypeVar
 
 from fairwarning.control.draft import Draft, authorise
 from fairwarning.control.inventory import (
-    RECORD,
     InventorySync,
     check_kinds,
     check_removals,
     count_changes,
     inventory_requests,
-    read_record,
 )
 from fairwarning.control.names import machines_or_host, members, pending_event, scopes_of
 from fairwarning.control.refusals import Redact, Refusals, Subject, refusal_note, unredacted
@@ -47,6 +45,7 @@ from fairwarning.core.model import (
     ScopeId,
 )
 from fairwarning.core.policy import Action, Policy
+from fairwarning.core.stored.kinds import INVENTORY
 from fairwarning.engine.clock import new_request_id
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import ActiveFault
@@ -248,11 +247,11 @@ class Control:
         """
         now = self.engine.clock.now()
         # No line of the journal: a service manager may start a node that is refused again and again.
-        record_inventory(read_record(self.engine.texts().get(RECORD)), version, now, replaces)
+        record_inventory(INVENTORY.find(self.engine.texts().get), version, now, replaces)
         check_kinds(self.engine.scopes(), inventory)
         if not remove_most:
             check_removals(self.engine.scopes(), inventory)
-        record = partial(Draft.record_inventory, version=version, now=now, replaces=replaces)
+        record = partial(Draft.record_inventory, version=version, replaces=replaces)
         await self.carry_out(principal, record, Action.APPLY_INVENTORY)
         # Only now is it known what is left to do: nodes with another version change nothing from here on.
         changes: list[Change] = []

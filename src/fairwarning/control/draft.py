@@ -7,9 +7,8 @@ says about the request if it is refused.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from fairwarning.control.inventory import RECORD, read_record, write_record
 from fairwarning.control.refusals import Subject
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change
@@ -23,6 +22,7 @@ from fairwarning.core.commands import (
     CreateSet,
     DeleteScopes,
     Protect,
+    RecordInventory,
     ReportOutcomes,
     Schedule,
     SetApprovals,
@@ -34,7 +34,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.errors import ForbiddenError, IllegalTransitionError, ImpactOverError, InvalidError
 from fairwarning.core.fleet import Impact, Observation, outstanding_impacts
-from fairwarning.core.inventory import InventoryScope, InventoryVersion, older_inventory, record_inventory
+from fairwarning.core.inventory import InventoryScope, InventoryVersion
 from fairwarning.core.model import (
     NO_SCOPE,
     ApprovalSettings,
@@ -51,6 +51,7 @@ from fairwarning.core.model import (
     in_group,
 )
 from fairwarning.core.policy import Action, Policy, check_available, may
+from fairwarning.core.stored.kinds import kind_of
 from fairwarning.engine.requests import Caller, Plan, Texts, View, derived_id
 
 #: Returns texts to store with a request, given what it changes.
@@ -227,22 +228,17 @@ class Draft:
             )
         )
 
-    def record_inventory(self, version: InventoryVersion, now: datetime, replaces: str = "") -> None:
+    def record_inventory(self, version: InventoryVersion, replaces: str = "") -> None:
         """Store the version of the inventory that is applied next, unless the fleet has a newer one."""
         self._ask(Action.APPLY_INVENTORY, ())
-        record = record_inventory(read_record(self.view.text(RECORD)), version, now, replaces)
-        self.put_texts({RECORD: write_record(record)})
+        self._add(RecordInventory(version, replaces))
 
     def apply_inventory(
         self, version: InventoryVersion, scopes: Sequence[InventoryScope], gone: Sequence[ScopeId]
     ) -> None:
         """Bring scopes in step with the inventory of the fleet, and remove scopes that it does not have."""
         self._ask(Action.APPLY_INVENTORY, ())
-        record = read_record(self.view.text(RECORD))
-        # F-06: another node has stored another version since this one was stored.
-        if record is not None and record.version != version:
-            raise older_inventory(record, version)
-        self._add(ApplyInventory(tuple(scopes), tuple(gone)))
+        self._add(ApplyInventory(version, tuple(scopes), tuple(gone)))
 
     def delete_machines(self, machines: Iterable[MachineRef], *, force: bool = False) -> EventId:
         """Delete machines, with their notice."""
@@ -311,7 +307,6 @@ class Draft:
 
     def put_texts_after(self, texts: TextsAfter) -> None:
         """Store texts that depend on what the request changes."""
-        authorise(self._caller.principal, Action.STORE_TEXTS, self._policy)
         self._texts.append(texts)
 
     def new_id(self, purpose: str) -> EventId:
@@ -326,6 +321,10 @@ class Draft:
         texts: dict[str, str | None] = {}
         for after in self._texts:
             texts |= after(changes)
+        for kind in dict.fromkeys(map(kind_of, texts)):
+            if kind.action is None:
+                raise ForbiddenError(self._caller.principal, f"write the {kind.name}")
+            authorise(self._caller.principal, kind.action, self._policy)
         return texts
 
     def _ask(self, action: Action, scopes: Iterable[ScopeId], *machines: MachineRef) -> None:

@@ -7,20 +7,14 @@ The version is stored first, by a request of its own. Every other request reads 
 another node has stored another version.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from fairwarning.core.changes import Change, MachineChanged, MachineRemoved
 from fairwarning.core.errors import MassRemovalError
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.inventory import (
-    InventoryRecord,
     InventoryScope,
-    InventoryVersion,
-    ReplacedInventory,
     apply_inventory,
     busy_machines,
     check_kind,
@@ -29,8 +23,6 @@ from fairwarning.core.model import MachineRef, Scope, ScopeId
 
 T = TypeVar("T")
 
-#: The key of the text that says which inventory the fleet has.
-RECORD = "inventory"
 #: This many machines may be removed in any case.
 FEW = 10
 
@@ -52,29 +44,6 @@ class InventorySync(NamedTuple):
     removed: int = 0
     #: Machines that are not in the inventory and stay because of a pending event.
     kept: tuple[str, ...] = ()
-
-
-def read_record(text: str | None) -> InventoryRecord | None:
-    """Return which inventory a fleet has, from the text under ``RECORD``; None if it never had one."""
-    if text is None:
-        return None
-    stored = json.loads(text)
-    replaced = (
-        ReplacedInventory(version=_read_version(earlier["version"]), at=datetime.fromisoformat(earlier["at"]))
-        for earlier in stored["replaced"]
-    )
-    since = datetime.fromisoformat(stored["since"])
-    return InventoryRecord(version=_read_version(stored["version"]), since=since, replaced=tuple(replaced))
-
-
-def write_record(record: InventoryRecord) -> str:
-    """Return the text to store under ``RECORD``."""
-    return json.dumps(asdict(record), default=datetime.isoformat)
-
-
-def _read_version(stored: Mapping[str, str | int | None]) -> InventoryVersion:
-    number = stored["number"]
-    return InventoryVersion(digest=str(stored["digest"]), number=None if number is None else int(number))
 
 
 def check_kinds(existing: Mapping[ScopeId, Scope], inventory: Sequence[InventoryScope]) -> None:

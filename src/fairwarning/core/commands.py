@@ -10,7 +10,7 @@ from typing import NamedTuple, assert_never
 
 from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.fleet import Observation
-from fairwarning.core.inventory import InventoryScope
+from fairwarning.core.inventory import InventoryScope, InventoryVersion
 from fairwarning.core.model import (
     ApprovalSettings,
     EventId,
@@ -23,6 +23,7 @@ from fairwarning.core.model import (
     VmName,
     in_group,
 )
+from fairwarning.core.stored.kinds import INVENTORY
 
 #: Who reports what a driver has observed.
 DRIVER = "driver"
@@ -49,9 +50,18 @@ class AddMachines(NamedTuple):
     by: str = "operator"
 
 
-class ApplyInventory(NamedTuple):
-    """Bring scopes in step with an inventory, and remove scopes that it does not have."""
+class RecordInventory(NamedTuple):
+    """Store the version of the inventory that is applied next, unless the fleet has a newer one (F-03)."""
 
+    version: InventoryVersion
+    #: The version that this one replaces although it is older.
+    replaces: str = ""
+
+
+class ApplyInventory(NamedTuple):
+    """Bring scopes in step with the fleet's inventory, and remove scopes that it does not have."""
+
+    version: InventoryVersion
     scopes: tuple[InventoryScope, ...] = ()
     gone: tuple[ScopeId, ...] = ()
 
@@ -185,6 +195,7 @@ class StopRollout(NamedTuple):
 Command = (
     CreateSet
     | AddMachines
+    | RecordInventory
     | ApplyInventory
     | DeleteScopes
     | Schedule
@@ -219,6 +230,8 @@ def concerns(command: Command) -> frozenset[ScopeId]:
             return frozenset({scope})
         case CreateSet(blueprint=blueprint):
             return frozenset((ScopeId(in_group(blueprint.group, blueprint.name)), *scope_ids(blueprint)))
+        case RecordInventory():
+            return frozenset()
         case ApplyInventory(scopes=inventory, gone=gone):
             sets = (ScopeId(scope.facts.set_id) for scope in inventory)
             return frozenset((*sets, *(scope.facts.id for scope in inventory), *gone))
@@ -235,3 +248,12 @@ def concerns(command: Command) -> frozenset[ScopeId]:
             return frozenset({machine.scope})
         case _:
             assert_never(command)
+
+
+def values_for(command: Command) -> tuple[str, ...]:
+    """Return the keys of the stored values that a command is decided on, and may change."""
+    match command:
+        case RecordInventory() | ApplyInventory():
+            return (INVENTORY.key(),)
+        case _:
+            return ()

@@ -18,6 +18,7 @@ towards a state in which it yields nothing, or settling would not end.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import NamedTuple, assert_never
 
 from fairwarning.core import rollout, scaleset
@@ -32,6 +33,7 @@ from fairwarning.core.changes import (
     Published,
     ScopePropertiesChanged,
     ScopeRemoved,
+    TextChanged,
     apply,
     last_incarnations_after,
     touched,
@@ -47,6 +49,7 @@ from fairwarning.core.commands import (
     DeleteScopes,
     Poll,
     Protect,
+    RecordInventory,
     ReportOutcomes,
     Schedule,
     SetApprovals,
@@ -60,7 +63,7 @@ from fairwarning.core.commands import (
 from fairwarning.core.errors import NameTakenError, UnknownEventError
 from fairwarning.core.fleet import FleetState, is_overdue, shown_to
 from fairwarning.core.impact import record_outcomes
-from fairwarning.core.inventory import apply_inventory
+from fairwarning.core.inventory import apply_inventory, older_inventory, record_inventory
 from fairwarning.core.lifecycle import Signal, advance
 from fairwarning.core.model import (
     PLATFORM,
@@ -76,33 +79,49 @@ from fairwarning.core.model import (
     in_group,
     replace,
 )
+from fairwarning.core.stored.kinds import INVENTORY
 
 #: The service itself, as the history shows it.
 _PLATFORM = str(PLATFORM)
 
 
-class Decision(NamedTuple):
-    """The changes that a request makes, and the scopes that they touch as they are afterwards."""
+#: What a decision makes true: of a scope, or of a stored value.
+Fact = Change | TextChanged
 
-    changes: tuple[Change, ...]
+
+class Decision(NamedTuple):
+    """The changes that a request makes, and what they touch as it is afterwards."""
+
+    changes: tuple[Change, ...] = ()
     #: None for a scope that was removed.
-    after: Mapping[ScopeId, Scope | None]
+    after: Mapping[ScopeId, Scope | None] = MappingProxyType({})
+    #: The stored values that change, by key; None for a value that is removed.
+    values: Mapping[str, str | None] = MappingProxyType({})
 
 
 def decide(fleet: FleetState, commands: Sequence[Command], now: datetime) -> Decision:
     """Return what the commands of one request change together; nothing, if there are no changes."""
     # A settled state stays settled until its next deadline.
-    changes, current = _settle(fleet, now) if is_overdue(fleet, now) else ((), fleet)
+    facts, current = _settle(fleet, now) if is_overdue(fleet, now) else ((), fleet)
     for command in commands:
         if direct := tuple(_handle(current, command, now)):
             consequences, current = _settle(_after(current, direct), now)
-            changes += (*direct, *consequences)
+            facts += (*direct, *consequences)
     published = {one.scope: one for one in _publish(fleet, current)}
-    changes += tuple(published.values())
+    changes, values = _sorted((*facts, *published.values()))
     return Decision(
         changes,
         {one: _next_version(current.scopes.get(one), published.get(one)) for one in touched(changes)},
+        values,
     )
+
+
+def _sorted(facts: tuple[Fact, ...]) -> tuple[tuple[Change, ...], Mapping[str, str | None]]:
+    """Return the changes of scopes, and the stored values as they are in the end."""
+    changes = tuple(fact for fact in facts if not isinstance(fact, TextChanged))
+    if len(changes) == len(facts):
+        return changes, {}
+    return changes, {fact.key: fact.text for fact in facts if isinstance(fact, TextChanged)}
 
 
 def _next_version(scope: Scope | None, published: Published | None) -> Scope | None:
@@ -118,7 +137,7 @@ def _next_version(scope: Scope | None, published: Published | None) -> Scope | N
     )
 
 
-def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Change]:
+def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Fact]:
     match command:
         case Approve():
             return _approve(fleet, command, now)
@@ -126,8 +145,10 @@ def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Chan
             return _create_set(fleet, command, now)
         case AddMachines():
             return scaleset.add_machines(fleet, command)
+        case RecordInventory():
+            return _record_inventory(fleet, command, now)
         case ApplyInventory():
-            return apply_inventory(fleet, command.scopes, command.gone)
+            return _apply_inventory(fleet, command)
         case DeleteScopes():
             return _delete_scopes(fleet, command, now)
         case Schedule():
@@ -161,6 +182,21 @@ def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Chan
             return rollout.stop_rollout(fleet, command, now)
         case _:
             assert_never(command)
+
+
+def _record_inventory(fleet: FleetState, command: RecordInventory, now: datetime) -> Iterator[Fact]:
+    before = INVENTORY.find(fleet.text)
+    after = record_inventory(before, command.version, now, command.replaces)
+    if after != before:
+        yield TextChanged(key=INVENTORY.key(), text=INVENTORY.encode(after))
+
+
+def _apply_inventory(fleet: FleetState, command: ApplyInventory) -> Iterator[Change]:
+    record = INVENTORY.find(fleet.text)
+    # F-06: another node has stored another version since this one was stored.
+    if record is not None and record.version != command.version:
+        raise older_inventory(record, command.version)
+    return apply_inventory(fleet, command.scopes, command.gone)
 
 
 def _create_set(fleet: FleetState, command: CreateSet, now: datetime) -> Iterator[Change]:
@@ -282,24 +318,26 @@ def _tick(fleet: FleetState, command: Tick, now: datetime) -> Iterator[Change]:
             yield ScopePropertiesChanged(scope=scope_id, facts=properties, by=_PLATFORM)
 
 
-def _settle(fleet: FleetState, now: datetime) -> tuple[tuple[Change, ...], FleetState]:
-    changes: tuple[Change, ...] = ()
+def _settle(fleet: FleetState, now: datetime) -> tuple[tuple[Fact, ...], FleetState]:
+    facts: tuple[Fact, ...] = ()
     while consequences := _next_consequences(fleet, now):
-        changes += consequences
+        facts += consequences
         fleet = _after(fleet, consequences)
-    return changes, fleet
+    return facts, fleet
 
 
-def _after(fleet: FleetState, changes: tuple[Change, ...]) -> FleetState:
+def _after(fleet: FleetState, facts: tuple[Fact, ...]) -> FleetState:
+    changes, values = _sorted(facts)
     last_incarnations = last_incarnations_after(fleet.last_incarnations, changes)
-    return FleetState(apply(fleet.scopes, changes), fleet.policy, last_incarnations)
+    known = {**fleet.values, **values} if values else fleet.values
+    return FleetState(apply(fleet.scopes, changes), fleet.policy, last_incarnations, known)
 
 
-def _next_consequences(fleet: FleetState, now: datetime) -> tuple[Change, ...]:
-    """Return the changes of the first rule that yields any."""
+def _next_consequences(fleet: FleetState, now: datetime) -> tuple[Fact, ...]:
+    """Return the facts of the first rule that yields any."""
     for rule in CONSEQUENCES:
-        if changes := tuple(rule(fleet, now)):
-            return changes
+        if facts := tuple(rule(fleet, now)):
+            return facts
     return ()
 
 
@@ -353,7 +391,7 @@ def _remove_empty_scopes(fleet: FleetState, now: datetime) -> Iterator[Change]:
             yield ScopeRemoved(scope=scope.id, set_id=set_id, incarnation=incarnation)
 
 
-CONSEQUENCES: tuple[Callable[[FleetState, datetime], Iterator[Change]], ...] = (
+CONSEQUENCES: tuple[Callable[[FleetState, datetime], Iterator[Fact]], ...] = (
     _withdraw,
     _approve_if_all_down,
     _release,

@@ -26,6 +26,7 @@
     ├── NumberTakenError         another inventory has the number of this one
     ├── SpotIsNotWarnedError     Spot machines get no terminate notice
     ├── RolloutUnderWayError     the scope already has a rollout
+    ├── UnfinishedMigrationError nodes of an earlier release may use the database
     ├── ContendedError           other requests kept changing what this one rests on; try again
     └── StorageError             a change could not be stored
         ├── StoredUnreadError    a change is stored, and this server cannot read the journal up to it
@@ -268,6 +269,19 @@ class MachinesListedError(FairWarningError):
             f"cannot {action}: machines come from the inventory of fairwarning serve; change its file"
         )
         self.action = action
+
+
+class UnfinishedMigrationError(FairWarningError):
+    """What the request would store is unknown to an earlier release whose nodes may use the database."""
+
+    status_hint = 409
+
+    def __init__(self, part: str, reader: str) -> None:
+        super().__init__(
+            f"nodes of release {reader} may use the database, and do not know {part}: "
+            "run fairwarning db migrate --finish first"
+        )
+        self.part = part
 
 
 class MassRemovalError(FairWarningError):

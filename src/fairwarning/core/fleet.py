@@ -32,12 +32,18 @@ from fairwarning.core.policy import Policy
 
 
 class FleetState(NamedTuple):
-    """The scopes that a decision is about, and the policy it follows."""
+    """The scopes and the stored values that a decision is about, and the policy it follows."""
 
     scopes: Mapping[ScopeId, Scope]
     policy: Policy = Policy()
     #: The highest incarnation among the removed scopes of each set, by set id (L-11).
     last_incarnations: Mapping[str, int] = MappingProxyType({})
+    #: The texts of stored values, by key (``stored.kinds``); None if there is no such value.
+    values: Mapping[str, str | None] = MappingProxyType({})
+
+    def text(self, key: str) -> str | None:
+        """Return the text of a stored value that one of the commands names; None if there is none."""
+        return self.values[key]
 
     def scope(self, scope_id: ScopeId) -> Scope:
         """Return a scope, or raise ``UnknownScopeError``."""

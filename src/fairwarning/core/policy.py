@@ -211,13 +211,14 @@ class Action(StrEnum):
     CLEAR_FAULT = "clear fault"
     MOVE_CLOCK = "move clock"
     SET_SPEED = "set speed"
-    STORE_TEXTS = "store texts"
+    STORE_RESOURCE = "store a resource"
+    END_SESSION = "end a session"
 
 
 #: The actions that each kind of caller may ask for; a guest only in its own scope (R-18).
 PERMISSIONS: Mapping[PrincipalKind, frozenset[Action]] = {
     PrincipalKind.GUEST: frozenset({Action.POLL, Action.APPROVE}),
-    PrincipalKind.OPERATOR: frozenset(Action) - {Action.POLL, Action.STORE_TEXTS, Action.APPLY_INVENTORY},
+    PrincipalKind.OPERATOR: frozenset(Action) - {Action.POLL, Action.STORE_RESOURCE, Action.APPLY_INVENTORY},
     PrincipalKind.MANAGEMENT: frozenset(
         {
             Action.APPROVE,
@@ -231,7 +232,7 @@ PERMISSIONS: Mapping[PrincipalKind, frozenset[Action]] = {
             Action.UPGRADE,
             Action.PROTECT,
             Action.SET_TAGS,
-            Action.STORE_TEXTS,
+            Action.STORE_RESOURCE,
         }
     ),
     PrincipalKind.PLATFORM: frozenset(Action),

@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from fairwarning.core.stored.releases import DataRelease
 from fairwarning.database.columns import TABLES, ValueColumns, read_columns
 from fairwarning.database.errors import (
     BackupExistsError,
@@ -38,7 +39,11 @@ from fairwarning.database.tables import (
     row_name,
 )
 
-FORMAT, VERSION = "fairwarning-backup", 1
+FORMAT = "fairwarning-backup"
+
+#: The version of the format by the oldest release that can read the rows, and the newest that is known here.
+VERSIONS: Mapping[DataRelease, int] = {DataRelease.V0_2: 1, DataRelease.V0_3: 2}
+VERSION = max(VERSIONS.values())
 
 #: How the keys of values begin that no backup holds: what clients sent with a running deployment, and the key
 #: of user data. A restored server fails the deployment, and knows no user data.
@@ -97,7 +102,7 @@ def write_backup(
         raise DatabaseNotSoundError(f"{finding.where}: {finding.problem}")
     header = BackupHeader(
         format=FORMAT,
-        version=VERSION,
+        version=VERSIONS[tables.oldest_reader],
         taken_at=taken_at - tables.behind,
         release=release,
         last_line=tables.last_line,
@@ -183,6 +188,9 @@ class BackupTables:
             if found.version > VERSION:
                 raise NewerBackupError(path, found.version, VERSION, found.release)
             self.header = _read_header(line)
+            self.oldest_reader = max(
+                release for release, version in VERSIONS.items() if version <= found.version
+            )
             self._trailer = self._advance()
         self.last_line = self.header.last_line
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from fairwarning.core.model import Event, Machine, ScopeProperties
+from fairwarning.core.stored.kinds import StoredKind, UnknownKindError, kind_name, kind_of, service_kind_of
 from fairwarning.database.columns import (
     EventColumns,
     LeaseColumns,
@@ -38,8 +39,9 @@ from fairwarning.database.tables import (
     quiet,
     row_name,
 )
+from fairwarning.store.errors import NewerContentError
 from fairwarning.store.pruning import MARK
-from fairwarning.store.rows import instant
+from fairwarning.store.rows import instant, unreadable
 
 Columns = TypeVar("Columns", bound=tuple[object, ...])
 Value = TypeVar("Value")
@@ -168,11 +170,23 @@ class _Check:
         try:
             return decode(text)
         except ValueError as problem:
-            self._add(FindingKind.UNREADABLE, name, str(problem))
+            error = unreadable(name, problem)
+            if isinstance(error, NewerContentError):
+                self._add(FindingKind.NEWER, name, error.problem)
+            else:
+                self._add(FindingKind.UNREADABLE, name, str(problem))
             return None
 
+    def _kind_name(self, name: str, key: str, find: Callable[[str], StoredKind]) -> str:
+        try:
+            return find(key).name
+        except UnknownKindError as problem:
+            self._add(FindingKind.NEWER, name, NewerContentError(name, str(problem)).problem)
+            return "unknown kind"
+
     def _check_values(self) -> None:
-        for _, (key, value) in self._rows("note", ValueColumns):
+        for name, (key, value) in self._rows("note", ValueColumns):
+            self._kind_name(name, key, service_kind_of)
             self._values[key] = value
 
     def _check_journal(self) -> None:
@@ -312,17 +326,16 @@ class _Check:
 
     def _check_texts(self) -> None:
         replay = self._replay
-        for name, (key, body, stamp) in self._rows("document", TextColumns):
-            facts = replay.texts.pop(key, None)
+        for row, (key, body, stamp) in self._rows("document", TextColumns):
+            facts, name = replay.texts.pop(key, None), f"{row} ({self._kind_name(row, key, kind_of)})"
             if facts is None:
                 if replay.complete and stamp != BEFORE_STAMPS:
                     self._add(FindingKind.TEXT, name, "the journal does not have it")
                 continue
             self._check_stamp(name, stamp, facts.stamp, facts.text.line)
             self._compare(FindingKind.TEXT, name, facts.text, hash(body), complete=True)
-        self._report_missing(
-            FindingKind.TEXT, "document", {key: facts.text for key, facts in replay.texts.items()}, " "
-        )
+        missing = {f"{key} ({kind_name(key)})": facts.text for key, facts in replay.texts.items()}
+        self._report_missing(FindingKind.TEXT, "document", missing, " ")
 
     def _check_leases(self) -> None:
         for name, (_, owner, fence, until) in self._rows("claim", LeaseColumns):

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
+from fairwarning.core.stored.releases import NEWEST
 from fairwarning.database.errors import NoDatabaseError, NothingToFinishError
 from fairwarning.database.findings import DatabaseFinding, FindingKind
 from fairwarning.database.restore import RestoredTables
@@ -37,6 +38,7 @@ class SqliteTables:
     """All tables of a SQLite database at one moment."""
 
     behind = timedelta(0)
+    oldest_reader = NEWEST
 
     def __init__(self, path: Path, database: sqlite3.Connection, marker: Marker | None) -> None:
         self._path = path

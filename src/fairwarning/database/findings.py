@@ -1,4 +1,4 @@
-"""What a check finds: each kind of damage has a name."""
+"""What a check finds: each kind of finding has a name."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -10,7 +10,7 @@ MOST_FINDINGS = 1000
 
 
 class FindingKind(StrEnum):
-    """The kinds of damage."""
+    """The kinds of findings; all but ``NEWER`` are damage."""
 
     #: The database is not the one that belongs to its data directory, or an older copy.
     MARKER = "marker"
@@ -20,6 +20,8 @@ class FindingKind(StrEnum):
     CHECKSUM = "checksum"
     #: A row is what was written, but its content cannot be decoded.
     UNREADABLE = "unreadable"
+    #: A row is what was written, and only a newer version understands it.
+    NEWER = "newer"
     #: A column contradicts the body of its row.
     COLUMN = "column"
     #: A row belongs to a scope that does not exist.

@@ -9,7 +9,7 @@ from fairwarning.database.replay import JournalReplay
 from fairwarning.database.tables import StoredRow, matches_checksum
 from fairwarning.engine.ports import Entry
 from fairwarning.store.entries import event_of
-from fairwarning.store.errors import UnreadableRowError
+from fairwarning.store.errors import NewerContentError, UnreadableRowError
 from fairwarning.store.rows import JournalRow, read_entry
 
 
@@ -70,6 +70,9 @@ class JournalCheck:
         try:
             line = msgspec.convert(row, JournalRow)
             entry = read_entry(line)
+        except NewerContentError as problem:
+            self._report(FindingKind.NEWER, name, problem.problem)
+            return None
         except (msgspec.ValidationError, UnreadableRowError) as problem:
             self._report(FindingKind.UNREADABLE, name, str(problem))
             return None

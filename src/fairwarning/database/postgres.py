@@ -12,7 +12,6 @@ import psycopg
 from psycopg import Connection, IsolationLevel
 from psycopg.rows import TupleRow
 
-from fairwarning import __version__
 from fairwarning.database.errors import NoDatabaseError, NodesRunningError
 from fairwarning.database.findings import DatabaseFinding, FindingKind
 from fairwarning.database.restore import RestoredTables
@@ -27,7 +26,16 @@ from fairwarning.store.errors import (
 from fairwarning.store.migrate import ChangedMigrationError
 from fairwarning.store.postgres.address import Address
 from fairwarning.store.postgres.connection import BytesLoader, is_lost
-from fairwarning.store.postgres.schema import LOCK, RELEASE_OF, newer_database, steps
+from fairwarning.store.postgres.schema import (
+    FINISH,
+    LIVE_NODES,
+    LOCK,
+    RELEASE_OF,
+    STORED,
+    data_release,
+    newer_database,
+    steps,
+)
 from fairwarning.store.postgres.store import migrate_database
 from fairwarning.store.pruning import MARK
 from fairwarning.store.rows import COLUMNS, Row, row_checksum
@@ -45,9 +53,11 @@ BEHIND = """
         ELSE '0'::interval END
 """
 META = "SELECT schema, readable_from FROM meta"
-FINISH = "UPDATE meta SET readable_from = greatest(readable_from, %s) RETURNING readable_from"
 MIGRATIONS = "SELECT number, checksum FROM migration"
-LIVE_NODES = "SELECT name, release FROM node WHERE beat >= clock_timestamp() - %s ORDER BY name"
+#: The nodes that are alive and do not know a schema.
+OUTDATED_NODES = """
+    SELECT name, release FROM node WHERE beat >= clock_timestamp() - %s AND reads < %s ORDER BY name
+"""
 
 #: Receipts of batches that have lines, all of them after the pruned part, where the journal says otherwise.
 FALSE_RECEIPTS = """
@@ -71,12 +81,6 @@ UNKNOWN_PARTITIONS = """
     ) child ON relname = 'journal_' || first
     WHERE first IS NULL OR relname IS NULL
 """
-#: Whether anything was ever stored.
-STORED = """
-    SELECT last > 0 OR EXISTS (SELECT FROM scope) OR EXISTS (SELECT FROM fleet_set)
-        OR EXISTS (SELECT FROM document) OR EXISTS (SELECT FROM note) OR EXISTS (SELECT FROM claim)
-    FROM ledger
-"""
 SET_END = """
     UPDATE ledger SET last = %s, written = (SELECT coalesce(sum(line_bytes(body)), 0) FROM journal)
 """
@@ -89,6 +93,7 @@ class PostgresTables:
         self._connection = connection
         ((self.last_line,),) = connection.execute("SELECT last FROM ledger")
         ((self.behind,),) = connection.execute(BEHIND)
+        self.oldest_reader = data_release(_meta(connection)[1])
 
     def rows(self, table: str) -> Iterator[StoredRow]:
         """Yield the rows of a table in order of creation."""
@@ -179,6 +184,7 @@ class PostgresDatabase:
             for table, rows in tables:
                 _insert(connection, table, rows)
             connection.execute(SET_END, (last_line,))
+            connection.execute(FINISH, (len(steps()),))  # no node runs, and a backup may be of this release
             connection.commit()
 
     def migrate(self) -> tuple[int, int]:
@@ -198,15 +204,15 @@ class PostgresDatabase:
         """Lock out earlier releases, and return the oldest schema that a node has to know from now on.
 
         Raises:
-            NodesRunningError: a node of another release runs.
+            NodesRunningError: a node runs that does not know the schema.
             OlderDatabaseError: the database has to be migrated first.
         """
         with self._connect("read-write") as connection:
             self._check_schema(connection)
             connection.execute("SELECT FROM meta FOR UPDATE")
-            others = [node for node in _live_nodes(connection) if node[1] != __version__]
-            if others:
-                raise NodesRunningError(self.name, others)
+            outdated = _names(connection.execute(OUTDATED_NODES, (GONE_AFTER, len(steps()))))
+            if outdated:
+                raise NodesRunningError(self.name, outdated)
             ((readable_from,),) = connection.execute(FINISH, (len(steps()),))
             connection.commit()
         return int(readable_from)
@@ -220,7 +226,7 @@ class PostgresDatabase:
             raise OlderDatabaseError(found, len(steps()))
 
     def _check_empty(self, connection: Connection[TupleRow]) -> None:
-        if nodes := _live_nodes(connection):
+        if nodes := _names(connection.execute(LIVE_NODES, (GONE_AFTER,))):
             raise NodesRunningError(self.name, nodes)
         ((stored,),) = connection.execute(STORED)
         if stored:
@@ -256,9 +262,8 @@ def _check_not_newer(connection: Connection[TupleRow], readable_from: int) -> No
         raise newer_database(readable_from, len(steps()), release)
 
 
-def _live_nodes(connection: Connection[TupleRow]) -> list[tuple[str, str]]:
-    rows = connection.execute(LIVE_NODES, (GONE_AFTER,))
-    return [(name.decode(), release.decode()) for name, release in rows]
+def _names(nodes: Iterable[TupleRow]) -> list[tuple[str, str]]:
+    return [(name.decode(), release.decode()) for name, release in nodes]
 
 
 def _numbered_line(row: StoredRow) -> StoredRow:

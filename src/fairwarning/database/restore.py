@@ -6,10 +6,10 @@ does not know which of them were ended after it was taken. Two lines of the jour
 
 from collections.abc import Callable, Iterator, Mapping
 
-from fairwarning.console.sessions import ALL_ENDED
 from fairwarning.core.changes import TextChanged
 from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.model import ANY_SET, OPERATOR
+from fairwarning.core.stored.kinds import SESSIONS_ENDED
 from fairwarning.database.columns import (
     LeaseColumns,
     ScopeColumns,
@@ -66,7 +66,7 @@ class _Rewriting:
         restore = self._restore
         detail = f"a backup taken at {restore.taken_at.isoformat()}; incarnations moved on by {restore.jump}"
         note = ActionNote(deed=OperatorAction.RESTORED, detail=detail, by=str(OPERATOR))
-        sessions = TextChanged(key=ALL_ENDED, text=restore.restored_at.isoformat())
+        sessions = TextChanged(key=SESSIONS_ENDED.key(), text=SESSIONS_ENDED.encode(restore.restored_at))
         lines: tuple[Line, ...] = note, sessions
         for seq, line in enumerate(lines, restore.line):
             yield journal_row(
@@ -102,9 +102,11 @@ class _Rewriting:
     def _texts(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
         for row in rows:
             columns = read_columns(row, TextColumns)
-            if columns.key != ALL_ENDED:
+            if columns.key != SESSIONS_ENDED.key():
                 yield with_checksum(*columns._replace(stamp=self._stamp))
-        yield with_checksum(ALL_ENDED, self._restore.restored_at.isoformat(), self._stamp)
+        yield with_checksum(
+            SESSIONS_ENDED.key(), SESSIONS_ENDED.encode(self._restore.restored_at), self._stamp
+        )
 
     def _leases(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
         for row in rows:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Protocol
 from zlib import crc32
 
+from fairwarning.core.stored.releases import DataRelease
 from fairwarning.database.findings import DatabaseFinding
 
 #: A row as it is stored: texts as bytes, the checksum last.
@@ -35,6 +36,8 @@ class Tables(Protocol):
     last_line: int
     #: How far the tables may be behind the database that servers write: a standby follows later.
     behind: timedelta
+    #: The oldest release that can read the rows.
+    oldest_reader: DataRelease
 
     def rows(self, table: str) -> Iterator[StoredRow]:
         """Yield the rows of a table in order of creation; the tables are read once, in ``ORDER``."""

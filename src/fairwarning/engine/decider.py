@@ -35,7 +35,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from fairwarning.core.changes import TextChanged
-from fairwarning.core.commands import Command, concerns
+from fairwarning.core.commands import Command, concerns, values_for
 from fairwarning.core.decide import Decision, decide
 from fairwarning.core.errors import (
     ContendedError,
@@ -47,6 +47,7 @@ from fairwarning.core.errors import (
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import PrincipalKind, ScopeId
 from fairwarning.core.policy import Policy
+from fairwarning.core.stored.gate import check_readable
 from fairwarning.engine.clock import Clock
 from fairwarning.engine.directory import Directory
 from fairwarning.engine.fold import Fold, FoldView, ReadRecorder
@@ -341,7 +342,10 @@ class Decider:
             plan = request.build(FoldView(reads))
             reads.by_predicate |= plan.needs_whole_journal
             decision = self._decide_commands(plan.commands, reads, now)
-            texts = _changed_texts(plan.texts(decision.changes), reads)
+            texts = _changed_texts({**decision.values, **plan.texts(decision.changes)}, reads)
+            changed = tuple(TextChanged(key=key, text=text) for key, text in texts.items())
+            lines = (*decision.changes, *changed, *plan.notes)
+            check_readable(lines, self._store.oldest_reader)
         except FairWarningError as refusal:
             note = request.note_refusal(refusal)
             request.outcome, request.lines = refusal, () if note is None else (note,)
@@ -352,15 +356,16 @@ class Decider:
             return
         request.versions = _versions(decision, fold)
         fold.add(decision.changes, decision.after, texts)
-        changed = tuple(TextChanged(key=key, text=text) for key, text in texts.items())
-        request.lines = (*decision.changes, *changed, *plan.notes)
+        request.lines = lines
         request.outcome = Result(decision.changes, texts)
 
     def _decide_commands(self, commands: Sequence[Command], reads: ReadRecorder, now: datetime) -> Decision:
         if not commands:
-            return Decision((), {})
+            return Decision()
         scopes = Directory(reads).together(one for command in commands for one in concerns(command))
-        return decide(FleetState(scopes, self._policy(), reads.last_incarnations()), commands, now)
+        values = {key: reads.text(key) for command in commands for key in values_for(command)}
+        fleet = FleetState(scopes, self._policy(), reads.last_incarnations(), values)
+        return decide(fleet, commands, now)
 
     async def _answer_if_current(self, requests: list[_Request], start: Position) -> list[_Request]:
         """Answer requests that change nothing, if nothing has happened that they should know of."""

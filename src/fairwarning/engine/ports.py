@@ -21,6 +21,7 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.core.fleet import Impact, Observation
 from fairwarning.core.history import Note
 from fairwarning.core.model import EventId, HostId, MachineRef, Scope, ScopeId
+from fairwarning.core.stored.releases import NEWEST, DataRelease
 
 #: What a journal line says.
 Line = Change | Note | TextChanged | PollsRecorded
@@ -163,6 +164,11 @@ class Store(Protocol):
         """
         ...
 
+    @property
+    def oldest_reader(self) -> DataRelease:
+        """The oldest release that may use the store: nothing is written that it cannot read."""
+        ...
+
     async def snapshot(self) -> FleetSnapshot:
         """Return the whole state as of the last batch."""
         ...
@@ -292,6 +298,8 @@ class Member(NamedTuple):
     report: NodeReport
     #: The time of its last heartbeat, by the store's clock.
     beat_at: datetime
+    #: The newest data that it can read.
+    reads: DataRelease = NEWEST
 
 
 class Heartbeat(NamedTuple):

@@ -13,11 +13,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 
-from fairwarning.core.changes import MADE_OR_REMOVED, PollsRecorded, ScopeMade
+from fairwarning.core.changes import MADE_OR_REMOVED, PollsRecorded, ScopeMade, TextChanged
 from fairwarning.core.model import ANY_SET, Scope, ScopeId
+from fairwarning.core.stored.kinds import UnknownKindError, kind_of
 from fairwarning.engine.directory import Directory, IndexedBy, Indexes
 from fairwarning.engine.fold import Fold
-from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, FleetSnapshot, Line, Position
+from fairwarning.engine.ports import (
+    Aggregate,
+    AggregateKind,
+    Batch,
+    Entry,
+    FleetSnapshot,
+    IncompatibleStoreError,
+    Line,
+    Position,
+)
 
 
 class StoredTexts(Mapping[str, str]):
@@ -131,7 +141,12 @@ class Replica:
         return stamps.get(name, 0)
 
     def load(self, snapshot: FleetSnapshot) -> Collection[ScopeId]:
-        """Replace the whole state; return the scopes that are gone."""
+        """Replace the whole state; return the scopes that are gone.
+
+        Raises:
+            IncompatibleStoreError: only a newer version knows what is stored.
+        """
+        _check_kinds(snapshot.texts)
         gone = self._scopes.keys() - snapshot.scopes.keys()
         for scope_id in (*gone, *snapshot.scopes):
             self._indexes.put(scope_id, self._scopes.get(scope_id), snapshot.scopes.get(scope_id))
@@ -155,7 +170,12 @@ class Replica:
         self._move(lines, last, batch.stamp, batch.after, batch.sets, batch.texts)
 
     def apply(self, entries: Sequence[Entry]) -> Mapping[ScopeId, Scope | None]:
-        """Move on by the lines of another node's batch; return the scopes that they changed."""
+        """Move on by the lines of another node's batch; return the scopes that they changed.
+
+        Raises:
+            IncompatibleStoreError: only a newer version knows what was stored.
+        """
+        _check_kinds(entry.change.key for entry in entries if isinstance(entry.change, TextChanged))
         fold = Fold(self)
         for _, request in groupby(entries, lambda entry: entry.request):
             fold.replay([entry.change for entry in request])
@@ -204,3 +224,12 @@ class Replica:
                         self._polled[scope_id] = max(line.at, self._polled.get(scope_id, line.at))
             elif isinstance(line, MADE_OR_REMOVED):
                 self._polled.pop(line.scope, None)
+
+
+def _check_kinds(keys: Iterable[str]) -> None:
+    for key in keys:
+        try:
+            kind_of(key)
+        except UnknownKindError as problem:
+            message = f"{problem} is of a kind that this version does not know: a newer version wrote this"
+            raise IncompatibleStoreError(message) from problem

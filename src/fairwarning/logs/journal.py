@@ -26,6 +26,7 @@ from fairwarning.core.changes import (
 )
 from fairwarning.core.history import ActionNote, CommandRefused, Note, OperatorAction
 from fairwarning.core.model import NO_SCOPE, Machine, MachineRef, Scope, ScopeId, ScopeProperties
+from fairwarning.core.stored.kinds import kind_name
 from fairwarning.engine.ports import Entry
 from fairwarning.formats.log_messages import LogMessage
 
@@ -170,9 +171,14 @@ def _lines_of_request(entries: Sequence[Entry], known: KnownFleet) -> list[LogLi
                     if isinstance(change, ScopeMade):
                         made[fact.scope] = tallies[key]
         known.learn(change)
-    documents = sum(isinstance(entry.change, TextChanged) for entry in entries)
-    if documents and not lines:
-        message = LogMessage("documents_changed", documents=documents, request=entries[0].request or None)
+    kinds = [kind_name(entry.change.key) for entry in entries if isinstance(entry.change, TextChanged)]
+    if kinds and not lines:
+        message = LogMessage(
+            "documents_changed",
+            documents=len(kinds),
+            kinds=", ".join(sorted(set(kinds))),
+            request=entries[0].request or None,
+        )
         return [LogLine(logging.INFO, entries[0].at, message)]
     return [line.line() if isinstance(line, _Tally) else line for line in lines]
 

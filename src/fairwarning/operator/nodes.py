@@ -36,7 +36,8 @@ async def nodes(context: OperatorContext, name: str, request: schemas.EmptyReque
     members = [Member(membership.report(), membership.store_time()), *others]
     newest = max(member.report.position for member in members)
     bodies = [_body(member, newest, is_this=index == 0) for index, member in enumerate(members)]
-    return schemas.NodesBody(nodes=sorted(bodies, key=lambda body: (body.name, body.id)))
+    bodies.sort(key=lambda body: (body.name, body.id))
+    return schemas.NodesBody(nodes=bodies, writes=str(context.engine.store.oldest_reader))
 
 
 def _body(member: Member, newest: int, *, is_this: bool) -> schemas.NodeBody:
@@ -51,5 +52,6 @@ def _body(member: Member, newest: int, *, is_this: bool) -> schemas.NodeBody:
         clock_offset=report.offset / timedelta(seconds=1),
         release=report.release,
         inventory=report.inventory,
+        reads=str(member.reads),
         seen_at=member.beat_at,
     )

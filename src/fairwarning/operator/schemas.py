@@ -411,7 +411,8 @@ class NodeBody(Struct, frozen=True, kw_only=True):
 
     ``position`` is the last line of the journal that the node knows, ``lag`` the number of lines that another
     node knows and this one does not, ``clock_offset`` the seconds by which its clock is ahead of the store's,
-    ``inventory`` the version of the inventory that it has applied, empty if it has none.
+    ``inventory`` the version of the inventory that it has applied, empty if it has none, ``reads`` the newest
+    release whose data it can read.
     """
 
     id: str
@@ -423,13 +424,18 @@ class NodeBody(Struct, frozen=True, kw_only=True):
     clock_offset: float
     release: str
     inventory: str
+    reads: str
     seen_at: datetime
 
 
 class NodesBody(Struct, frozen=True, kw_only=True):
-    """The servers of the fleet that are alive."""
+    """The servers of the fleet that are alive.
+
+    ``writes`` is the oldest release that may use the database: its servers can read all that is written.
+    """
 
     nodes: list[NodeBody]
+    writes: str
 
 
 class ReasonBody(Struct, frozen=True, kw_only=True):

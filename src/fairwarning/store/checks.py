@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fairwarning.store.errors import UnreadableRowError
 from fairwarning.store.migrate import schema
-from fairwarning.store.rows import COLUMNS, verified_rows
+from fairwarning.store.rows import COLUMNS, known_rows, verified_rows
 
 #: The number of newest journal lines that are checked when a store is opened; checking all may take too long.
 LINES_AT_START = 10_000
@@ -108,7 +108,7 @@ def _check_rows(database: sqlite3.Connection, table: str, columns: Sequence[str]
     """Check the rows of a table and return their number."""
     # The error about a row may outlive the connection, and with the error a cursor that would keep a lock.
     with closing(database.execute(select_rows(table, columns))) as rows:
-        return _count(verified_rows(table, rows))
+        return _count(known_rows(table, columns, verified_rows(table, rows)))
 
 
 def _check_last_line(database: sqlite3.Connection) -> None:

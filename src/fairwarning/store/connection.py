@@ -12,6 +12,8 @@ from typing import TypeVar
 
 from fairwarning.store.errors import (
     DatabaseDamagedError,
+    NewerContentError,
+    NewerDataError,
     StoreFailedError,
     UnknownOutcomeError,
     UnreadableRowError,
@@ -120,6 +122,8 @@ def translate_errors(path: Path) -> Iterator[None]:
     """Translate SQLite's errors in the block into errors of the store, with SQLite's message."""
     try:
         yield
+    except NewerContentError as problem:
+        raise NewerDataError(path, problem) from problem
     except UnreadableRowError as problem:
         raise DatabaseDamagedError(path, str(problem)) from problem
     except UncertainCommitError as problem:

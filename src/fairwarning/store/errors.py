@@ -9,6 +9,7 @@ FairWarningError
 ├── DatabaseUnsuitableError     the address cannot be read, PostgreSQL is too old, a library is missing, …
 ├── OlderDatabaseError          the database has to be migrated first
 ├── IncompatibleStoreError      (engine) only a newer version can use the database
+│   └── NewerDataError          the database contains what only a newer version understands
 └── StorageError                (core) a change could not be stored
     ├── StoreFailedError        the disk is full, the file is gone, …; nothing was stored
     │   └── UnknownOutcomeError the commit failed so late that the change may be stored
@@ -24,14 +25,26 @@ from datetime import timedelta
 from pathlib import Path
 
 from fairwarning.core.errors import FairWarningError, StorageError
+from fairwarning.engine.ports import IncompatibleStoreError
 
 
 class UnreadableRowError(Exception):
     """The database contains something that was never written; the caller adds the path."""
 
 
-class UnknownKindError(UnreadableRowError):
-    """A journal line is of a kind that this version does not know."""
+class NewerContentError(UnreadableRowError):
+    """The database contains something that this version does not know, as it was written (U-03)."""
+
+    def __init__(self, where: str, unknown: str) -> None:
+        self.problem = f"has what this version does not know ({unknown}): a newer version wrote this"
+        super().__init__(f"{where} {self.problem}")
+
+
+class NewerDataError(IncompatibleStoreError):
+    """The database contains what only a newer version understands."""
+
+    def __init__(self, database: Path | str, problem: NewerContentError) -> None:
+        super().__init__(f"database {database}: {problem}; install that version")
 
 
 class DataDirectoryInUseError(FairWarningError):

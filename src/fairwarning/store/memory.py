@@ -7,6 +7,7 @@ from itertools import islice, takewhile
 from types import MappingProxyType
 
 from fairwarning.core.model import EventId, Scope, ScopeId
+from fairwarning.core.stored.releases import NEWEST
 from fairwarning.engine.ports import (
     Aggregate,
     AggregateKind,
@@ -37,6 +38,7 @@ class MemoryStore:
     """A store whose data ends with the process."""
 
     history = 0
+    oldest_reader = NEWEST
 
     def __init__(self) -> None:
         self._scopes: dict[ScopeId, Scope] = {}

@@ -51,7 +51,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.engine.ports import Batch, Entry, Lease, Line, SetName
 from fairwarning.store.entries import event_of, last_polls
-from fairwarning.store.errors import UnknownKindError, UnreadableRowError
+from fairwarning.store.errors import NewerContentError, UnreadableRowError
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -125,6 +125,17 @@ _encoder = msgspec.json.Encoder()
 _properties = msgspec.json.Decoder(ScopeProperties)
 _machine = msgspec.json.Decoder(Machine)
 _event = msgspec.json.Decoder(Event)
+
+#: What reads the bodies of a table.
+_BODIES: Mapping[str, Callable[[bytes], object]] = {
+    "scope": _properties.decode,
+    "machine": _machine.decode,
+    "event": _event.decode,
+}
+
+
+class _UnknownKindError(ValueError):
+    """A journal line is of a kind that this version does not know."""
 
 
 class _OwnFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -215,6 +226,23 @@ def verified_rows(table: str, rows: Iterable[Stored]) -> Iterator[Stored]:
         yield row
 
 
+def known_rows(table: str, columns: Sequence[str], rows: Iterable[Stored]) -> Iterator[Stored]:
+    """Yield verified rows; raise ``NewerContentError`` at the first that only a newer version understands."""
+    for row in rows:
+        values = dict(zip(columns, _as_bytes(row), strict=False))
+        try:
+            if table == "journal":
+                _decode_line(values["kind"], values["body"])
+            elif table in _BODIES:
+                _BODIES[table](values["body"])
+        except ValueError as problem:
+            name = _row_name(table, tuple(values.values()))
+            error = unreadable(f"row {name} of table {table}", problem)
+            if isinstance(error, NewerContentError):
+                raise error from problem
+        yield row
+
+
 def verified_lines(rows: Iterable[JournalRow]) -> Iterator[JournalRow]:
     """Yield journal lines with right checksums, where a checksum does not cover ``seq`` and ``ends``."""
     for row in rows:
@@ -228,9 +256,12 @@ def _as_bytes(columns: Iterable[object]) -> list[bytes]:
 
 
 def _damaged(table: str, columns: Sequence[bytes]) -> UnreadableRowError:
+    return UnreadableRowError(f"row {_row_name(table, columns)} of table {table} does not match its checksum")
+
+
+def _row_name(table: str, columns: Sequence[bytes]) -> str:
     key_length = 2 if table in ("machine", "event") else 1
-    name = b"/".join(columns[:key_length]).decode(errors="backslashreplace")
-    return UnreadableRowError(f"row {name} of table {table} does not match its checksum")
+    return b"/".join(columns[:key_length]).decode(errors="backslashreplace")
 
 
 def scope_row(scope: Scope, stamp: int) -> Row:
@@ -294,32 +325,36 @@ def instant(when: datetime) -> str:
 def read_entry(row: JournalRow) -> Entry:
     """Return the journal line in a verified row."""
     seq, at, _, version, kind, _, body, request, stamp, ends, _ = row
-    name = kind.decode(errors="replace")
-    if name not in KINDS:
-        raise UnknownKindError(f"journal line {seq} has the unknown kind {name}")
     try:
         return Entry(
             seq=seq,
             at=datetime.fromisoformat(at.decode()),
             version=version,
-            change=KINDS[name](body),
+            change=_decode_line(kind, body),
             request=request.decode(),
             stamp=stamp,
             ends=ends,
         )
     except ValueError as problem:
-        raise UnreadableRowError(f"journal line {seq}: {problem}") from problem
+        raise unreadable(f"journal line {seq}", problem) from problem
+
+
+def _decode_line(kind: bytes, body: bytes) -> Line:
+    decode = KINDS.get(kind.decode(errors="replace"))
+    if decode is None:
+        raise _UnknownKindError(f"the kind {kind.decode(errors='replace')}")
+    return decode(body)
 
 
 def read_notes(rows: Iterable[NoteRow]) -> dict[str, str]:
     """Return the values of the service by key."""
-    with _reading("note"):
+    with _reading("table note"):
         return {key.decode(): value.decode() for key, value, _ in verified_rows("note", rows)}
 
 
 def read_leases(rows: Iterable[ClaimRow]) -> dict[str, Lease]:
     """Return the newest leases by key."""
-    with _reading("claim"):
+    with _reading("table claim"):
         return {
             key.decode(): Lease(key.decode(), owner.decode(), fence, datetime.fromisoformat(until.decode()))
             for key, owner, fence, until, _ in verified_rows("claim", rows)
@@ -328,7 +363,7 @@ def read_leases(rows: Iterable[ClaimRow]) -> dict[str, Lease]:
 
 def read_polls(rows: Iterable[PollRow], scopes: Mapping[ScopeId, Scope]) -> dict[ScopeId, datetime]:
     """Return the last poll of each scope, with the scopes' own ids as keys."""
-    with _reading("poll"):
+    with _reading("table poll"):
         return {
             scopes[ScopeId(scope.decode())].id: datetime.fromisoformat(at.decode())
             for scope, at, _ in verified_rows("poll", rows)
@@ -339,7 +374,7 @@ def read_sets(rows: Iterable[SetRow]) -> dict[str, SetName]:
     """Return the names of the sets; names that were written together share their values."""
     shared: dict[tuple[int, int], SetName] = {}
     sets: dict[str, SetName] = {}
-    with _reading("fleet_set"):
+    with _reading("table fleet_set"):
         for set_id, stamp, incarnation, _ in verified_rows("fleet_set", rows):
             name = shared.get((stamp, incarnation)) or SetName(stamp, incarnation)
             sets[set_id.decode()] = shared[stamp, incarnation] = name
@@ -350,7 +385,7 @@ def read_documents(rows: Iterable[DocumentRow]) -> tuple[dict[str, str], dict[st
     """Return texts and their stamps by key, in their order."""
     texts: dict[str, str] = {}
     stamps: dict[str, int] = {}
-    with _reading("document"):
+    with _reading("table document"):
         for key, body, stamp, _ in verified_rows("document", rows):
             name = key.decode()
             texts[name], stamps[name] = body.decode(), stamp
@@ -358,12 +393,20 @@ def read_documents(rows: Iterable[DocumentRow]) -> tuple[dict[str, str], dict[st
 
 
 @contextmanager
-def _reading(table: str) -> Iterator[None]:
-    """Report a value in the block that cannot be read as damage of the table."""
+def _reading(where: str) -> Iterator[None]:
+    """Say of a value in the block that cannot be read where it is, and whether a newer version wrote it."""
     try:
         yield
     except (ValueError, TypeError, LookupError) as problem:
-        raise UnreadableRowError(f"table {table}: {problem}") from problem
+        raise unreadable(where, problem) from problem
+
+
+def unreadable(where: str, problem: Exception) -> UnreadableRowError:
+    """Return the error about a row with the right checksum that cannot be decoded."""
+    # An unknown kind or member of an enum is no damage: a version that knows it has written it.
+    if isinstance(problem, _UnknownKindError) or str(problem).startswith("Invalid enum value"):
+        return NewerContentError(where, str(problem))
+    return UnreadableRowError(f"{where}: {problem}")
 
 
 class MachineReader:
@@ -417,7 +460,7 @@ class ScopeReader:
 
     def add_machines(self, rows: Iterable[MachineRow]) -> None:
         """Add machines, in their order."""
-        with _reading("machine"):
+        with _reading("table machine"):
             for scope, name, body, checksum in rows:
                 # The same as verified_rows() in half the time: there may be a million machines.
                 if crc32(b"\0".join((scope, name, body))) != checksum:
@@ -426,14 +469,14 @@ class ScopeReader:
 
     def add_events(self, rows: Iterable[EventRow]) -> None:
         """Add events, in their order."""
-        with _reading("event"):
+        with _reading("table event"):
             for *_, body, _ in verified_rows("event", rows):
                 event = _event.decode(body)
                 self._events[event.scope][event.id] = event
 
     def add_scopes(self, rows: Iterable[ScopeRow]) -> None:
         """Add scopes, with the machines and events that were added before."""
-        with _reading("scope"):
+        with _reading("table scope"):
             for _, _, _, version, incarnation, body, stamp, _ in verified_rows("scope", rows):
                 properties = self._with_shared_settings(_properties.decode(body))
                 events = self._events.get(properties.id)

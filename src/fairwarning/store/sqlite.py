@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from fairwarning.core.model import EventId, ScopeId
+from fairwarning.core.stored.releases import NEWEST
 from fairwarning.engine.ports import Batch, Entry, FleetSnapshot, Lease
 from fairwarning.store.checks import (
     WITH_HEADER,
@@ -105,6 +106,7 @@ class SqliteStore:
     """The fleet of one server, stored in one data directory."""
 
     history = 0
+    oldest_reader = NEWEST
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

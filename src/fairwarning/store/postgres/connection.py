@@ -35,6 +35,8 @@ from fairwarning.store.errors import (
     DatabaseReadOnlyError,
     DatabaseRefusedError,
     DatabaseUnsuitableError,
+    NewerContentError,
+    NewerDataError,
     UnreadableRowError,
 )
 from fairwarning.store.postgres.address import Address
@@ -387,6 +389,8 @@ class PostgresConnection:
         except UnreadableRowError as problem:
             if self._server.has_left(session):
                 raise DatabaseAwayError(LEFT) from problem
+            if isinstance(problem, NewerContentError):
+                raise NewerDataError(str(self._server.address), problem) from problem
             raise DatabaseDamagedError(str(self._server.address), str(problem)) from problem
         if not self._server.has_left(session):
             self._server.note_answer()

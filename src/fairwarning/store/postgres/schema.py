@@ -3,7 +3,9 @@
 ``meta`` says which migrations the database has run (``schema``) and the oldest schema that a node has to know
 to use it (``readable_from``). A new release migrates first: a migration never disturbs the nodes of the
 release before. Once no such node is left, ``db migrate --finish`` raises ``readable_from``, and what is new
-is used from then on.
+is used from then on (U-01). A database in which nothing is stored has nothing to wait for: the migration
+finishes it. ``commit_batch`` refuses the batches of nodes that do not know the schema (U-02), also of a node
+that stood still while the migration was finished.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +14,8 @@ import msgspec
 import psycopg
 
 from fairwarning import __version__
+from fairwarning.core.stored.releases import DataRelease
+from fairwarning.engine.ports import GONE_AFTER
 from fairwarning.store.errors import OlderDatabaseError
 from fairwarning.store.migrate import ChangedMigrationError, Migration, NewerDatabaseError, migrations
 from fairwarning.store.postgres.connection import Session
@@ -32,6 +36,22 @@ RELEASE_OF = "SELECT to_jsonb(migration)->>'release' FROM migration WHERE number
 META = """
     SELECT schema, readable_from, (SELECT json_object_agg(number, checksum)::text FROM migration) FROM meta
 """
+#: Whether anything was ever stored.
+STORED = """
+    SELECT last > 0 OR EXISTS (SELECT FROM scope) OR EXISTS (SELECT FROM fleet_set)
+        OR EXISTS (SELECT FROM document) OR EXISTS (SELECT FROM note) OR EXISTS (SELECT FROM claim)
+    FROM ledger
+"""
+LIVE_NODES = "SELECT name, release FROM node WHERE beat >= clock_timestamp() - %s ORDER BY name"
+FINISH = "UPDATE meta SET readable_from = greatest(readable_from, %s) RETURNING readable_from"
+
+#: The release whose data a node can read, by the first schema that belongs to it.
+READS: Mapping[int, DataRelease] = {1: DataRelease.V0_2, 4: DataRelease.V0_3}
+
+
+def data_release(schema: int) -> DataRelease:
+    """Return the release whose data a node can read that knows a schema."""
+    return max(release for first, release in READS.items() if first <= max(schema, 1))
 
 
 def steps() -> tuple[Migration, ...]:
@@ -39,8 +59,8 @@ def steps() -> tuple[Migration, ...]:
     return migrations("postgres")
 
 
-async def check_schema(session: Session, known: Sequence[Migration]) -> None:
-    """Check that a database can be used by a version that knows some migrations.
+async def check_schema(session: Session, known: Sequence[Migration]) -> DataRelease:
+    """Check that a version that knows some migrations can use a database; return its oldest reader.
 
     Raises:
         NewerDatabaseError: only a newer version can use the database.
@@ -53,6 +73,7 @@ async def check_schema(session: Session, known: Sequence[Migration]) -> None:
     if found < len(known):
         raise OlderDatabaseError(found, len(known))
     _check_texts(known, ran)
+    return data_release(readable_from)
 
 
 def newer_database(
@@ -73,8 +94,16 @@ async def migrate(session: Session, known: Sequence[Migration]) -> None:
             await session.query(ADD_RELEASE)
         for step in known[found:]:
             await _run(session, step)
+        if known[found:] and not await _is_used(session):
+            await session.query(FINISH, len(known))
     finally:
         await session.query(f"SELECT pg_advisory_unlock({LOCK})")
+
+
+async def _is_used(session: Session) -> bool:
+    """Whether anything is stored in a database, or a node runs on it."""
+    ((stored,),) = await session.query(STORED)
+    return bool(stored or await session.query(LIVE_NODES, GONE_AFTER))
 
 
 async def _read_meta(session: Session) -> tuple[int, int, Mapping[str, str]]:

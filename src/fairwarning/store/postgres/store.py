@@ -23,6 +23,7 @@ from psycopg.rows import TupleRow
 
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import EventId, ScopeId
+from fairwarning.core.stored.releases import OLDEST, DataRelease
 from fairwarning.engine.ports import (
     GONE_AFTER,
     Batch,
@@ -30,20 +31,25 @@ from fairwarning.engine.ports import (
     FleetSnapshot,
     GapError,
     Heartbeat,
-    IncompatibleStoreError,
     Lease,
     Member,
     NodeReport,
     StaleBatchError,
     StoreState,
 )
-from fairwarning.store.errors import UnknownKindError
 from fairwarning.store.following import Followers
 from fairwarning.store.leases import next_lease, released, renewed
 from fairwarning.store.postgres.address import Address
 from fairwarning.store.postgres.batch import encode_batch, number_from_one, read_answer
 from fairwarning.store.postgres.connection import ANSWER_WITHIN, DatabaseServer, PostgresConnection, Session
-from fairwarning.store.postgres.schema import RELEASE_OF, check_schema, migrate, newer_database, steps
+from fairwarning.store.postgres.schema import (
+    RELEASE_OF,
+    check_schema,
+    data_release,
+    migrate,
+    newer_database,
+    steps,
+)
 from fairwarning.store.rows import (
     COLUMNS,
     ScopeReader,
@@ -68,6 +74,7 @@ LOOK_EVERY = 1.0
 #: The bytes of a batch that take the database a second, at worst: a large batch is waited for longer.
 BYTES_PER_SECOND = 1_000_000
 
+COMMIT = "SELECT commit_batch(%s, %s)::text"
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 FIND_LINE = "SELECT last, (SELECT stamp FROM journal WHERE seq = %s) FROM ledger"
 LAST_LINE = "SELECT last, (SELECT stamp FROM journal WHERE seq = last) FROM ledger"
@@ -93,12 +100,12 @@ SWAP_CLAIM = """
 """
 BEAT = """
     WITH beat AS (
-        INSERT INTO node (id, name, address, position, offset_us, release, inventory, beat)
-        VALUES (%s, %s, %s, %s, %s, %s, %s, clock_timestamp())
+        INSERT INTO node (id, name, address, position, offset_us, release, inventory, reads, beat)
+        VALUES (%s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp())
         ON CONFLICT (id) DO UPDATE SET
             name = excluded.name, address = excluded.address, position = excluded.position,
             offset_us = excluded.offset_us, release = excluded.release, inventory = excluded.inventory,
-            beat = excluded.beat
+            reads = excluded.reads, beat = excluded.beat
         RETURNING *
     ), forgotten AS (
         DELETE FROM node WHERE beat < clock_timestamp() - interval '1 day'
@@ -107,7 +114,8 @@ BEAT = """
         UNION ALL
         SELECT * FROM node WHERE id <> %s AND beat >= clock_timestamp() - %s
     )
-    SELECT clock_timestamp(), readable_from, id, name, address, position, offset_us, release, inventory, beat
+    SELECT clock_timestamp(), readable_from, id, name, address, position, offset_us, release, inventory,
+        reads, beat
     FROM live, meta ORDER BY id
 """
 
@@ -134,6 +142,7 @@ class PostgresStore:
         self._history = 0
         self._loaded_history = 0
         self._lost_history = 0
+        self._oldest_reader = OLDEST
 
     @classmethod
     async def open(cls, dsn: str, *, migrate: bool = False) -> "PostgresStore":
@@ -167,6 +176,11 @@ class PostgresStore:
         """How often lines were lost that this store knew."""
         return self._history
 
+    @property
+    def oldest_reader(self) -> DataRelease:
+        """The oldest release that may use the database, as the last heartbeat or connection has shown."""
+        return self._oldest_reader
+
     async def snapshot(self) -> FleetSnapshot:
         """Return the whole state as of the last batch; it is read in slices."""
         snapshot = await self._reader.work(self._read_snapshot)
@@ -185,7 +199,7 @@ class PostgresStore:
             argument = sent
             if batch.history not in (None, self._history):  # connecting may have shown that it is over
                 argument = encode_batch(batch._replace(position=NO_LINE), lines)
-            ((answer,),) = await session.query("SELECT commit_batch(%s)::text", argument, within=within)
+            ((answer,),) = await session.query(COMMIT, argument, len(self._steps), within=within)
             return read_answer(batch, lines, answer)
 
         try:
@@ -301,13 +315,15 @@ class PostgresStore:
         """Record that a node is alive, and return the database's time and the nodes that are alive."""
         node, name, address, position, offset, release, inventory = report
         microseconds = offset // timedelta(microseconds=1)
+        known = len(self._steps)
         rows = await self._control.query(
-            BEAT, node, name, address, position, microseconds, release, inventory, node, GONE_AFTER
+            BEAT, node, name, address, position, microseconds, release, inventory, known, node, GONE_AFTER
         )
         now, readable_from, *_ = rows[0]
-        if readable_from > len(self._steps):
+        if readable_from > known:
             newer = await self._control.query(RELEASE_OF, readable_from)
-            raise newer_database(readable_from, len(self._steps), newer)
+            raise newer_database(readable_from, known, newer)
+        self._oldest_reader = data_release(readable_from)
         return Heartbeat(now, tuple(_member(row[2:]) for row in rows))
 
     async def leave(self, node: str) -> None:
@@ -324,7 +340,7 @@ class PostgresStore:
 
     async def _connected(self, session: Session, new_timeline: bool) -> None:
         """Check that a new connection leads to the database that this store knows."""
-        await check_schema(session, self._steps)
+        self._oldest_reader = await check_schema(session, self._steps)
         known = None
         while known != (self._newest, self._last):  # other connections may read lines meanwhile
             (seq, stamp), heard = known = self._newest, self._last
@@ -471,10 +487,7 @@ async def _read_lines(
         *filters.values(),
         limit,
     )
-    try:
-        return [read_entry(row) for row in verified_lines(rows)]
-    except UnknownKindError as problem:
-        raise IncompatibleStoreError(f"{problem}; use a newer version") from problem
+    return [read_entry(row) for row in verified_lines(rows)]
 
 
 async def _read_value(session: Session, key: str) -> str | None:
@@ -482,7 +495,7 @@ async def _read_value(session: Session, key: str) -> str | None:
 
 
 def _member(row: TupleRow) -> Member:
-    node, name, address, position, offset, release, inventory, beat = row
+    node, name, address, position, offset, release, inventory, schema, beat = row
     report = NodeReport(
         node.decode(),
         name.decode(),
@@ -492,4 +505,4 @@ def _member(row: TupleRow) -> Member:
         release.decode(),
         inventory.decode(),
     )
-    return Member(report, beat)
+    return Member(report, beat, data_release(schema))
