@@ -521,7 +521,9 @@ class FleetServer:
         if settings.serve is not None:
             self._ensure_groups = partial(ensure_groups, context)
             await self._ensure_groups()
-        await self._run_in_background(Upkeep(context).run())
+        upkeep = Upkeep(context)
+        await upkeep.convert()
+        await self._run_in_background(upkeep.run())
         return context
 
     async def _tls_context(self) -> ssl.SSLContext:

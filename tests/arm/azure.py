@@ -23,6 +23,7 @@ from fairwarning.core.errors import FairWarningError
 from fairwarning.core.model import PLATFORM, MachineRef
 from fairwarning.core.policy import Policy
 from fairwarning.engine.ports import Store
+from fairwarning.engine.requests import Texts
 from tests.fleet_harness import FleetHarness, run
 
 BASE = "https://azure.test"
@@ -164,6 +165,10 @@ class Azure:
     def keep(self, documents: Documents) -> None:
         """Store documents that no request has put."""
         run(self.context.change(PLATFORM, lambda edit: edit.put(documents)))
+
+    def keep_texts(self, texts: Texts) -> None:
+        """Store texts that no request has put."""
+        run(self.context.change(PLATFORM, lambda edit: edit.draft.put_texts(texts)))
 
     def restart(self) -> None:
         """Stop the server and start another one on the same store."""

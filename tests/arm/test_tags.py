@@ -7,7 +7,7 @@ import pytest
 from fairwarning.arm.app import ROUTES
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import ScopeKind
+from fairwarning.core.model import ScopeKind, replace
 from tests.arm.azure import HOME, ROOT, Azure, at
 from tests.arm.compute import AVAILABILITY_SET, SET, VM, scale_set
 from tests.fleet_harness import run
@@ -222,3 +222,150 @@ def test_the_document_of_a_machine_holds_no_copy_of_its_tags(machines: Azure) ->
 
     assert stored is not None
     assert "tags" not in stored
+
+
+def test_a_changed_tag_of_a_machine_is_found_in_the_list_of_all_resources(machines: Azure) -> None:
+    machines.patch(f"{VM}/db", {"tags": {"a": "b"}})
+    machines.patch(f"{SET}/pool", {"tags": {"a": "b"}})
+
+    listed = machines.get(f"{ROOT}/resources?$filter=tagName eq 'a' and tagValue eq 'b'")
+
+    assert [at(resource, "name") for resource in items(listed)] == ["pool", "db"]
+
+
+def items(listed: Json) -> list[Json]:
+    found = at(listed, "value")
+    assert isinstance(found, list)
+    return found
+
+
+# -- tags of a uniform scale set
+
+
+@pytest.fixture
+def tagged() -> Azure:
+    """Give a uniform scale set of two instances with tags."""
+    azure = Azure(ROUTES)
+    azure.put(f"{SET}/web", {**as_document(scale_set(2)), "tags": {"env": "test", "team": "Blue"}})
+    return azure
+
+
+def as_document(body: Json) -> dict[str, Json]:
+    assert isinstance(body, dict)
+    return body
+
+
+def restart(azure: Azure, number: int, verb: str = "restart") -> None:
+    azure.post(f"{SET}/web/virtualMachines/{number}/{verb}")
+    azure.advance("20m")
+
+
+@pytest.mark.rule("I-11")
+@pytest.mark.parametrize("verb", ["restart", "reimage"])
+def test_a_changed_tag_of_a_scale_set_reaches_an_instance_when_it_restarts(tagged: Azure, verb: str) -> None:
+    created = guest_tags(tagged, "web_0")
+    tagged.patch(f"{SET}/web", {"tags": {"env": "live", "tier": "1"}})
+    shown = at(tagged.get(f"{SET}/web"), "tags")
+    before = guest_tags(tagged, "web_0")
+
+    restart(tagged, 0, verb)
+
+    assert created == before == {"env": "test", "team": "Blue"}
+    assert shown == {"env": "live", "tier": "1"}
+    assert guest_tags(tagged, "web_0") == shown
+    assert at(tagged.get(f"{SET}/web/virtualMachines/0"), "tags") == shown
+    assert guest_tags(tagged, "web_1") == created
+
+
+@pytest.mark.rule("I-11")
+def test_a_changed_tag_of_a_scale_set_reaches_an_instance_when_its_disks_change(tagged: Azure) -> None:
+    tagged.patch(f"{SET}/web", {"tags": {"env": "live"}})
+    disk: Json = {"lun": 0, "createOption": "Empty", "diskSizeGB": 8}
+
+    tagged.put(
+        f"{SET}/web/virtualMachines/0", {**HERE, "properties": {"storageProfile": {"dataDisks": [disk]}}}
+    )
+    tagged.put(f"{SET}/web/virtualMachines/1", {**HERE, "properties": {"licenseType": "None"}})
+
+    assert guest_tags(tagged, "web_0") == {"env": "live"}
+    assert guest_tags(tagged, "web_1") == {"env": "test", "team": "Blue"}
+
+
+@pytest.mark.rule("I-11")
+def test_tags_that_an_instance_has_of_its_own_survive_a_restart(tagged: Azure) -> None:
+    tagged.patch(f"{SET}/web/virtualMachines/0", {"tags": {"env": "test", "team": "Red", "own": "1"}})
+    at_once = guest_tags(tagged, "web_0")
+    restart(tagged, 0)
+    unchanged = guest_tags(tagged, "web_0")
+    tagged.patch(f"{SET}/web", {"tags": {"team": "Blue", "new": "2"}})
+
+    restart(tagged, 0)
+
+    assert at_once == unchanged == {"env": "test", "team": "Red", "own": "1"}
+    assert guest_tags(tagged, "web_0") == {"team": "Red", "own": "1", "new": "2"}
+
+
+@pytest.mark.rule("I-11")
+def test_neither_an_upgrade_nor_a_new_model_brings_tags_and_a_tag_is_no_new_model(tagged: Azure) -> None:
+    tagged.patch(f"{SET}/web", {"tags": {"env": "live"}})
+    latest = at(tagged.get(f"{SET}/web/virtualMachines/0"), "properties", "latestModelApplied")
+    tagged.patch(f"{SET}/web", {"sku": {"name": "Standard_D4s_v5"}})
+    tagged.post(f"{SET}/web/manualupgrade", {"instanceIds": ["0"]})
+    upgraded = guest_tags(tagged, "web_0")
+
+    restart(tagged, 0)
+
+    assert latest is True
+    assert upgraded == {"env": "test", "team": "Blue"}
+    assert guest_tags(tagged, "web_0") == {"env": "live"}
+
+
+@pytest.mark.rule("I-11")
+def test_new_instances_have_the_tags_of_their_set(tagged: Azure) -> None:
+    tagged.patch(f"{SET}/web", {"tags": {"env": "live"}})
+
+    tagged.patch(f"{SET}/web", {"sku": {"capacity": 3}})
+
+    assert guest_tags(tagged, "web_2") == {"env": "live"}
+
+
+def test_a_scale_set_keeps_its_tags_and_its_document_no_copy_of_them(tagged: Azure) -> None:
+    tagged.put(f"{SET}/bare", scale_set(1))
+    tagged.patch(f"{SET}/bare/virtualMachines/0", {"tags": {"own": "1"}})
+    tagged.patch(f"{SET}/web", {"tags": {}})
+
+    tagged.restart()
+
+    assert at(tagged.get(f"{SET}/web"), "tags") == at(tagged.get(f"{SET}/bare"), "tags") == {}
+    for name in ("web", "bare"):
+        assert "tags" not in (tagged.context.committed().document(f"{ROOT}/providers/{SET}/{name}") or {})
+
+
+# -- documents of release 0.2
+
+
+def add_tags(azure: Azure, path: str, tags: Json) -> None:
+    """Store tags in a document, as release 0.2 did."""
+    key = f"{ROOT}/providers/{path}"
+    azure.keep({key: {**(azure.context.committed().document(key) or {}), "tags": tags}})
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["by clients", "by an inventory"])
+def test_tags_in_documents_of_release_0_2_are_moved_to_their_machines(machines: Azure, listed: bool) -> None:
+    machines.put(f"{SET}/web", scale_set(2))
+    machines.patch(f"{SET}/web/virtualMachines/0", {"tags": {}})
+    paths = (f"{VM}/db", f"{SET}/web/virtualMachines/0")
+    for number, path in enumerate(paths):
+        add_tags(machines, path, {"n": str(number)})
+    before = [at(machines.get(path), "tags") for path in paths]
+    machines.fleet.engine.policy = replace(machines.fleet.engine.policy, emulator=not listed)
+
+    machines.restart()
+
+    # What an inventory lists is what its machines have.
+    expected: list[Json] = [OLD, {}] if listed else [{"n": "0"}, {"n": "1"}]
+    assert before == [{"n": "0"}, {"n": "1"}]
+    assert [at(machines.get(path), "tags") for path in paths] == expected
+    assert [guest_tags(machines, name) for name in ("db", "web_0", "web_1")] == [*expected, {}]
+    documents = [machines.context.committed().document(f"{ROOT}/providers/{path}") or {} for path in paths]
+    assert not any("tags" in document for document in documents)

@@ -308,23 +308,6 @@ def test_tidying_up_rests_on_what_is_gone_alone() -> None:
     assert len(batch.expected) < 10
 
 
-def test_a_restart_removes_the_mark_of_a_machine_that_is_gone_but_no_other() -> None:
-    azure, _ = gated()
-    for name in ("Off", "doomed"):
-        azure.put(f"{VM}/{name}", {"location": "westeurope"})
-        azure.post(f"{VM}/{name}/powerOff")
-        azure.advance("10m")
-    marks = [key for key in azure.fleet.engine.texts() if key.startswith("switched-off:")]
-    azure.delete(f"{VM}/doomed?forceDeletion=true")
-    move(azure, "10s")
-
-    azure.restart()
-
-    left = [key for key in azure.fleet.engine.texts() if key.startswith("switched-off:")]
-    assert len(marks) == 2
-    assert [key.rpartition("/")[2] for key in left] == ["off"]
-
-
 def test_a_deployment_whose_client_hangs_up_goes_on() -> None:
     gate = Gate(MemoryStore())
     azure = deployable(gate)

@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 
 from fairwarning.arm import deployments, operations, resource_ids
-from fairwarning.arm.compute import disks, render
+from fairwarning.arm.compute import disks, older_documents
 from fairwarning.arm.context import ArmContext, Documents, Edit
 from fairwarning.arm.documents import Document, get_path, without_secrets
 from fairwarning.arm.groups import documents_below, documents_of_deleted
@@ -64,7 +64,8 @@ class Upkeep:
         self._lines = self._stack.enter_context(context.engine.feed.subscribe())
         #: The keys of documents whose resource may be gone; None at first, when all are looked at.
         self._doubtful: set[str] | None = None
-        self._removed: set[MachineRef] = set()
+        #: Whether documents of release 0.2 were looked at since they may be converted.
+        self._converted = False
         #: The deployments that had not ended when they were last looked at.
         self._running: set[str] = set()
         #: When each operation is looked at next, and how often clients had asked when its end was seen.
@@ -91,8 +92,15 @@ class Upkeep:
             for key in sorted(self._unfinished() - self._context.deploying):
                 await self._try(deployments.resume(self._context, key))
             await self._remove_documents()
-            self._doubtful, self._removed = set(), set()
+            await self.convert()
+            self._doubtful = set()
             await self._forget_operations()
+
+    async def convert(self) -> None:
+        """Convert what release 0.2 has stored, once, as soon as no node of that release may read it."""
+        if not self._converted and older_documents.may_convert(self._context):
+            await older_documents.convert(self._context)
+            self._converted = True
 
     async def _is_leading(self) -> bool:
         try:
@@ -128,7 +136,6 @@ class Upkeep:
                 case TextChanged(key=key) if deployments.is_deployment(key):
                     self._running.add(key)
                 case MachineRemoved(scope=scope, name=name):
-                    self._removed.add(MachineRef(scope, name))
                     self._doubtful |= _machine_keys(MachineRef(scope, name))
                 case ScopeRemoved(set_id=set_id):
                     self._doubtful |= _set_keys(set_id)
@@ -141,11 +148,9 @@ class Upkeep:
         """Remove what is doubtful and gone; what seems to be gone is looked at again when it is decided."""
         state = self._context.committed()
         if self._doubtful is None:
-            doubtful, markers = list(state.view.keys_under(group_id("").lower())), _stale_markers(state)
+            doubtful = list(state.view.keys_under(group_id("").lower()))
         else:
             doubtful = sorted(key.lower() for key in self._doubtful)
-            markers = [render.power_off_key(ref) for ref in self._removed if not _exists(state, ref)]
-        stale = {key: marker for key in markers if (marker := state.document(key)) is not None}
         gone: list[str] = []
         for start in range(0, len(doubtful), SLICE):
             state = self._context.committed()
@@ -153,11 +158,10 @@ class Upkeep:
             await asyncio.sleep(0)
 
         def fill(edit: Edit) -> None:
-            edit.put({key: None for key, marker in stale.items() if edit.state.document(key) == marker})
             for key in gone:
                 edit.put(_after(edit.state, key))
 
-        if stale or gone:
+        if gone:
             await self._context.change(PLATFORM, fill)
 
     async def _forget_operations(self) -> None:
@@ -192,20 +196,6 @@ class Upkeep:
             edit.put(deployments.failed_by(edit.state, failed, errors))
 
         await self._context.change(PLATFORM, fill)
-
-
-def _stale_markers(state: ArmState) -> list[str]:
-    """Return the keys that mark machines as powered off which are gone."""
-    markers = list(state.view.keys_under(render.POWERED_OFF))
-    if not markers:
-        return []
-    existing = {render.power_off_key(ref).lower() for scope in state.view.scopes() for ref in scope.refs()}
-    return [key for key in markers if key not in existing]
-
-
-def _exists(state: ArmState, ref: MachineRef) -> bool:
-    scope = state.view.find_scope(ref.scope)
-    return scope is not None and ref.name in scope.machines
 
 
 def _after(state: ArmState, key: str) -> Documents:

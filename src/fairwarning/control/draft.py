@@ -28,6 +28,7 @@ from fairwarning.core.commands import (
     SetApprovals,
     SetPower,
     SetTags,
+    SetTagsOfSet,
     StartRollout,
     StopRollout,
     Upgrade,
@@ -252,10 +253,10 @@ class Draft:
         self._add(DeleteScopes(id=event_id, scopes=ids, force=force, by=self.by))
         return event_id
 
-    def set_power(self, machine: MachineRef, power: PowerState) -> None:
-        """Start or stop a machine."""
+    def set_power(self, machine: MachineRef, power: PowerState, *, allocated: bool = False) -> None:
+        """Start or stop a machine; a stopped machine may stay allocated."""
         self._ask(Action.SET_POWER, (machine.scope,), machine)
-        self._add(SetPower(machine=machine, power=power, by=self.by))
+        self._add(SetPower(machine=machine, power=power, allocated=allocated, by=self.by))
 
     def change_model(
         self,
@@ -293,6 +294,12 @@ class Draft:
         """Replace the tags of a machine."""
         self._ask(Action.SET_TAGS, (machine.scope,), machine)
         self._add(SetTags(machine=machine, tags=tags, by=self.by))
+
+    def set_tags_of_set(self, scopes: Iterable[ScopeId], tags: tuple[tuple[str, str], ...]) -> None:
+        """Replace the tags of a scale set."""
+        ids = tuple(scopes)
+        self._ask(Action.SET_TAGS, ids)
+        self._add(SetTagsOfSet(scopes=ids, tags=tags, by=self.by))
 
     def set_approvals(self, scope: ScopeId, approvals: ApprovalSettings) -> None:
         """Change which events a scope approves by itself."""

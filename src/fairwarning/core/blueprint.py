@@ -175,7 +175,11 @@ def _scope_properties(
         update_domains=update if blueprint.update_domains is None else blueprint.update_domains,
         fault_domains=fault if blueprint.fault_domains is None else blueprint.fault_domains,
         broadcast=blueprint.broadcast,
-        model=MachineModel(terminate_notice=blueprint.terminate_notice, image_notice=blueprint.image_notice),
+        model=MachineModel(
+            terminate_notice=blueprint.terminate_notice,
+            image_notice=blueprint.image_notice,
+            tags=blueprint.tags if blueprint.kind.scales else None,
+        ),
         upgrades_itself=blueprint.upgrades_itself,
         approvals=blueprint.approvals,
         enabled_at=now if policy.start_enabled else None,

@@ -127,10 +127,14 @@ class ReportOutcomes(NamedTuple):
 
 
 class SetPower(NamedTuple):
-    """Start or stop a machine; neither is announced (L-14)."""
+    """Start or stop a machine; neither is announced (L-14).
+
+    A machine that is stopped is deallocated, unless it stays ``allocated``.
+    """
 
     machine: MachineRef
     power: PowerState
+    allocated: bool = False
     by: str = "operator"
 
 
@@ -163,6 +167,14 @@ class SetTags(NamedTuple):
     """Replace the tags of a machine; its guest sees them at once (I-11)."""
 
     machine: MachineRef
+    tags: tuple[tuple[str, str], ...]
+    by: str = "operator"
+
+
+class SetTagsOfSet(NamedTuple):
+    """Replace the tags of a scale set; its instances have them from their next restart on (I-11)."""
+
+    scopes: tuple[ScopeId, ...]
     tags: tuple[tuple[str, str], ...]
     by: str = "operator"
 
@@ -209,6 +221,7 @@ Command = (
     | Upgrade
     | Protect
     | SetTags
+    | SetTagsOfSet
     | SetApprovals
     | StartRollout
     | StopRollout
@@ -235,7 +248,12 @@ def concerns(command: Command) -> frozenset[ScopeId]:
         case ApplyInventory(scopes=inventory, gone=gone):
             sets = (ScopeId(scope.facts.set_id) for scope in inventory)
             return frozenset((*sets, *(scope.facts.id for scope in inventory), *gone))
-        case DeleteScopes(scopes=scopes) | Tick(scopes=scopes) | ChangeModel(scopes=scopes):
+        case (
+            DeleteScopes(scopes=scopes)
+            | Tick(scopes=scopes)
+            | ChangeModel(scopes=scopes)
+            | SetTagsOfSet(scopes=scopes)
+        ):
             return frozenset(scopes)
         case Schedule(machines=machines) | Upgrade(machines=machines):
             return frozenset(machine.scope for machine in machines)

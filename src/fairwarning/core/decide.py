@@ -55,6 +55,7 @@ from fairwarning.core.commands import (
     SetApprovals,
     SetPower,
     SetTags,
+    SetTagsOfSet,
     StartRollout,
     StopRollout,
     Tick,
@@ -73,6 +74,7 @@ from fairwarning.core.model import (
     EventStatus,
     Machine,
     MachineRef,
+    PowerState,
     Scope,
     ScopeId,
     ScopeKind,
@@ -162,11 +164,14 @@ def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Fact
         case ReportOutcomes():
             return record_outcomes(fleet, command, now)
         case SetPower():
-            machine = replace(fleet.machine(command.machine), power=command.power)
+            allocated = command.allocated and command.power is PowerState.STOPPED
+            machine = replace(fleet.machine(command.machine), power=command.power, allocated=allocated)
             return iter((MachineChanged(scope=machine.scope, machine=machine, by=command.by),))
         case SetTags():
             machine = replace(fleet.machine(command.machine), tags=command.tags)
             return iter((MachineChanged(scope=machine.scope, machine=machine, by=command.by),))
+        case SetTagsOfSet():
+            return scaleset.set_tags(fleet, command)
         case ChangeModel():
             return scaleset.change_model(fleet, command)
         case Upgrade():

@@ -8,8 +8,19 @@ from fairwarning.core.changes import Change, EventChanged, EventMilestone, Machi
 from fairwarning.core.commands import ReportOutcomes
 from fairwarning.core.fleet import FleetState, Observation, Progress, last_failures
 from fairwarning.core.lifecycle import Signal, advance
-from fairwarning.core.model import STARTED, Event, EventId, EventType, Failure, Machine, VmName, replace
+from fairwarning.core.model import (
+    STARTED,
+    Event,
+    EventId,
+    EventType,
+    Failure,
+    Machine,
+    ScopeProperties,
+    VmName,
+    replace,
+)
 from fairwarning.core.policy import Policy, retry_delay
+from fairwarning.core.scaleset import restarted
 
 
 class ImpactOutcome(Enum):
@@ -51,13 +62,14 @@ def record_outcomes(fleet: FleetState, report: ReportOutcomes, now: datetime) ->
         if event.status is STARTED and event.id in observations:
             due = machines.keys() & event.undone
             relevant = [observation for observation in observations[event.id] if observation.machine in due]
-            yield from _advance_event(event, relevant, machines, fleet.policy, now, report.by)
+            yield from _advance_event(event, relevant, machines, scope.facts, fleet.policy, now, report.by)
 
 
 def _advance_event(
     event: Event,
     observations: list[Observation],
     machines: dict[VmName, Machine],
+    properties: ScopeProperties,
     policy: Policy,
     now: datetime,
     by: str,
@@ -68,7 +80,7 @@ def _advance_event(
         event = replace(event, done=(*event.done, *finished))
         yield EventChanged(scope=event.scope, event=event, what=EventMilestone.PROGRESSED, by=by)
     for observation in finished.values():
-        yield from _change_machine(observation, machines, by)
+        yield from _change_machine(event, observation, machines, properties, by)
     failures = last_failures(event)
     # A failure of an earlier attempt has been counted.
     current = [
@@ -106,13 +118,21 @@ def _failure(observation: Observation, policy: Policy, now: datetime) -> Failure
     return Failure(observation.machine, attempt, now + policy.shorten(retry_delay(attempt)))
 
 
-def _change_machine(observation: Observation, machines: dict[VmName, Machine], by: str) -> Iterator[Change]:
+def _change_machine(
+    event: Event,
+    observation: Observation,
+    machines: dict[VmName, Machine],
+    properties: ScopeProperties,
+    by: str,
+) -> Iterator[Change]:
     before = machines.pop(observation.machine)
     if not observation.exists:
         yield MachineRemoved(scope=before.scope, name=before.name)
         return
     power, host = observation.power or before.power, observation.host or before.host
-    machines[before.name] = after = replace(before, power=power, host=host)
+    allocated = before.allocated and observation.power is None
+    after = replace(before, power=power, host=host, allocated=allocated)
+    machines[before.name] = after = restarted(after, properties) if event.kind is EventType.REBOOT else after
     if after != before:
         yield MachineChanged(scope=before.scope, machine=after, by=by)
 

@@ -132,6 +132,9 @@ class MachineModel:
     number: int = 1
     terminate_notice: timedelta | None = None
     image_notice: bool = False
+    #: The tags of the set as of this model, None if they are not known: instances get changes when they
+    #: restart (I-11).
+    tags: tuple[tuple[str, str], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +166,8 @@ class Machine:
     #: What an inventory says; empty if the management API or a default says it.
     size: str = ""
     location: str = ""
+    #: Whether it keeps its place on the host although it is stopped: it was switched off, not deallocated.
+    allocated: bool = False
 
     @property
     def ref(self) -> MachineRef:

@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 from fairwarning.core.blueprint import MOST_MACHINES, check_name, grow, with_model
 from fairwarning.core.changes import Change, MachineChanged, ScopePropertiesChanged
-from fairwarning.core.commands import AddMachines, ChangeModel, Protect, Upgrade
+from fairwarning.core.commands import AddMachines, ChangeModel, Protect, SetTagsOfSet, Upgrade
 from fairwarning.core.errors import InvalidError, NameTakenError
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import (
@@ -20,6 +20,7 @@ from fairwarning.core.model import (
     Scope,
     ScopeId,
     ScopeKind,
+    ScopeProperties,
     VmName,
     replace,
 )
@@ -43,6 +44,7 @@ def change_model(fleet: FleetState, command: ChangeModel) -> Iterator[Change]:
             number=scope.facts.model.number + 1,
             terminate_notice=command.terminate_notice,
             image_notice=command.image_notice,
+            tags=scope.facts.model.tags,
         )
         itself = scope.facts.upgrades_itself
         itself = itself if command.upgrades_itself is None else command.upgrades_itself
@@ -50,6 +52,29 @@ def change_model(fleet: FleetState, command: ChangeModel) -> Iterator[Change]:
         yield ScopePropertiesChanged(scope=scope_id, facts=properties, by=command.by)
         if itself:
             yield from _upgraded(scope.machines.values(), model, command.by)
+
+
+def set_tags(fleet: FleetState, command: SetTagsOfSet) -> Iterator[Change]:
+    """Yield the scopes of a set with its new tags; that is no new model, and no instance has them yet."""
+    for scope_id in command.scopes:
+        properties = fleet.scope(scope_id).facts
+        if properties.model.tags != command.tags:
+            model = replace(properties.model, tags=command.tags)
+            yield ScopePropertiesChanged(
+                scope=scope_id, facts=replace(properties, model=model), by=command.by
+            )
+
+
+def restarted(machine: Machine, properties: ScopeProperties) -> Machine:
+    """Return a machine after a restart: what has changed of its set's tags reaches an instance (I-11)."""
+    now, before = properties.model.tags, dict(machine.model.tags or ())
+    if now is None or now == machine.model.tags or properties.kind is not ScopeKind.SCALE_SET:
+        return machine
+    changed = {name: value for name, value in now if before.get(name) != value}
+    removed = before.keys() - dict(now).keys()
+    kept = {name: value for name, value in machine.tags if name not in removed}
+    model = replace(machine.model, tags=now)
+    return replace(machine, tags=tuple((kept | changed).items()), model=model)
 
 
 def upgrade(fleet: FleetState, command: Upgrade) -> Iterator[Change]:
@@ -62,7 +87,9 @@ def upgrade(fleet: FleetState, command: Upgrade) -> Iterator[Change]:
 
 def _upgraded(machines: Iterable[Machine], model: MachineModel, by: str) -> Iterator[Change]:
     for machine in machines:
-        yield MachineChanged(scope=machine.scope, machine=with_model(machine, model), by=by)
+        # I-11: an upgrade is no restart.
+        upgraded = with_model(machine, replace(model, tags=machine.model.tags))
+        yield MachineChanged(scope=machine.scope, machine=upgraded, by=by)
 
 
 def protect(fleet: FleetState, command: Protect) -> Iterator[Change]:
@@ -106,7 +133,8 @@ def _with_name(scope: Scope, machine: Machine, name: str | None) -> Machine:
 def _with_settings(scope: Scope, machine: Machine, command: AddMachines) -> Machine:
     spot = machine.spot if command.spot is None else command.spot
     eviction = machine.eviction if command.eviction is None else command.eviction
-    tags = machine.tags if command.tags is None else command.tags
+    inherited = machine.tags if scope.facts.model.tags is None else scope.facts.model.tags
+    tags = inherited if command.tags is None else command.tags
     return with_model(replace(machine, spot=spot, eviction=eviction, tags=tags), scope.facts.model)
 
 

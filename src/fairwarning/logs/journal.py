@@ -261,7 +261,7 @@ def _machine_fact(before: Machine | None, after: Machine, by: str) -> _Fact:
         return _Fact("power_changed", ref.scope, (("power", after.power),), by, ref)
     if before.host != after.host:
         return _Fact("machines_moved", ref.scope, (), by, ref)
-    if before.model != after.model:
+    if before.model.number != after.model.number:
         return _Fact("machines_upgraded", ref.scope, (("model", after.model.number),), by, ref)
     if before.protected is not after.protected:
         return _Fact("protection_changed", ref.scope, (("protected", after.protected),), by, ref)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fairwarning.arm import operations
-from fairwarning.arm.compute import render, validation
+from fairwarning.arm.compute import older_documents, render, validation
 from fairwarning.arm.context import Edit
 from fairwarning.arm.documents import Document, get_path, without
 from fairwarning.arm.errors import AzureError
@@ -74,9 +74,8 @@ def act(edit: Edit, request: ArmRequest, verb: str, resource: str, selection: Se
         return None
     if verb in POWER_VERBS:
         for ref in refs:
-            edit.draft.set_power(ref, POWER_VERBS[verb])
-            marker: Document = {"vmId": edit.state.view.machine_at(ref).vm_id}
-            edit.put({render.power_off_key(ref): marker if verb == "powerOff" else None})
+            edit.draft.set_power(ref, POWER_VERBS[verb], allocated=verb == "powerOff")
+            older_documents.forget_marker(edit, ref)
     if verb == UPGRADE:
         edit.draft.upgrade(refs)
     return operations.over_at_once(edit)

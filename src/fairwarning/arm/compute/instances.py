@@ -14,7 +14,9 @@ from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import SCALE_SETS, VMS
 from fairwarning.core.blueprint import instance_of
+from fairwarning.core.document.render import Json
 from fairwarning.core.model import Machine, ScopeKind
+from fairwarning.core.scaleset import restarted
 
 
 def _find(state: ArmState, names: Names) -> Machine | None:
@@ -35,7 +37,7 @@ def _likeness(state: ArmState, machine: Machine) -> Likeness | None:
     if facts.own is not None or scope.facts.kind is ScopeKind.FLEXIBLE_SET:
         return None
     eviction = machine.spot and machine.eviction.value
-    kind = machine.scope, machine.size, machine.location, eviction, machine.protected
+    kind = machine.scope, machine.size, machine.location, eviction, machine.protected, machine.tags
     return Likeness(kind, render.own_members(facts, scope, machine))
 
 
@@ -51,14 +53,19 @@ def _refuse_to_create(edit: Edit, request: ArmRequest, body: Document) -> None:
 
 
 def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -> None:
-    after = overlay(render.instance(edit.state, machine), body)
+    before = render.instance(edit.state, machine)
+    after = overlay(before, body)
     is_protected = get_path(after, "properties", "protectionPolicy", "protectFromScaleIn") is True
     edit.draft.protect(machine.ref, protected=is_protected)
     scope = edit.state.scope_of(machine).facts
-    stored = render.storable(after, "properties")
-    if scope.kind is ScopeKind.FLEXIBLE_SET:
-        stored = actions.move_tags(edit, machine, stored)
+    if _disks(before) != _disks(after) and "tags" not in body:
+        after = {**after, "tags": dict(restarted(machine, scope).tags)}  # I-11
+    stored = actions.move_tags(edit, machine, render.storable(after, "properties"))
     edit.put(disks.change_with(edit.state, machine, scope, stored))
+
+
+def _disks(document: Document) -> Json:
+    return get_path(document, "properties", "storageProfile", "dataDisks")
 
 
 TYPE = ResourceType[Machine](

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import timedelta
 
 from fairwarning.arm import catalog, resource_ids
+from fairwarning.arm.compute import older_documents
 from fairwarning.arm.compute.defaults import complete_model, complete_profile
 from fairwarning.arm.compute.validation import APPROVALS
 from fairwarning.arm.context import TENANT
@@ -29,7 +30,6 @@ from fairwarning.core.model import (
     ApprovalSettings,
     Machine,
     MachineModel,
-    MachineRef,
     PowerState,
     Scope,
     ScopeKind,
@@ -43,8 +43,6 @@ _MEMBERSHIPS = {
     ScopeKind.AVAILABILITY_SET: "availabilitySet",
     ScopeKind.FLEXIBLE_SET: "virtualMachineScaleSet",
 }
-#: The beginning of the keys of documents that mark machines as powered off but not deallocated.
-POWERED_OFF = "switched-off:"
 _APPLIED: Document = {"modelDefinitionApplied": "VirtualMachineScaleSet"}
 _PROVISIONING = {"Succeeded": "Provisioning succeeded", "Updating": "Updating", "Deleting": "Deleting"}
 
@@ -112,7 +110,7 @@ def _uniform_instance(facts: MachineIdentity, scope: Scope, machine: Machine, mo
     stored = get_fields(facts.own, "properties")
     profile = get_path(model, "properties", "virtualMachineProfile")
     networks: Document = {"networkProfileConfiguration": get_fields(profile, "networkProfile")}
-    base = _machine(facts, scope, model["tags"], _default_profile(profile, {}) | networks)
+    base = _machine(facts, scope, dict(machine.tags), _default_profile(profile, {}) | networks)
     properties = _protection(machine, stored) | _priority(machine, stored, profile)
     return with_core_state(base, facts.resource_id, properties)
 
@@ -227,14 +225,9 @@ def power_state(state: ArmState, machine: Machine) -> tuple[str, str]:
     """Return the power state of a machine in Azure's words; ``powerOff`` alone does not deallocate."""
     if machine.power is PowerState.RUNNING:
         return "running", "VM running"
-    if get_path(state.document(power_off_key(machine.ref)), "vmId") == machine.vm_id:
+    if machine.allocated or older_documents.is_marked(state, machine):
         return "stopped", "VM stopped"
     return "deallocated", "VM deallocated"
-
-
-def power_off_key(ref: MachineRef) -> str:
-    """Return the key of the document that marks a machine as powered off but not deallocated."""
-    return f"{POWERED_OFF}{ref.full}"
 
 
 def provisioning_state(scope: Scope, machine: Machine) -> str:
@@ -364,7 +357,7 @@ def _default_set(state: ArmState, scopes: Sequence[Scope], stored: Document) -> 
     over = get_path(stored, "properties", "virtualMachineProfile")
     return {
         "location": location_of(state, resource_ids.set_id(state, scopes[0])),
-        "tags": dict(sample.tags) if sample is not None else {},
+        "tags": _default_tags(facts, sample),
         **({"zones": zones} if zones else {}),
         "sku": {"name": DEFAULT_SIZE, "tier": "Standard"},
         "properties": {
@@ -373,6 +366,13 @@ def _default_set(state: ArmState, scopes: Sequence[Scope], stored: Document) -> 
             **_creation(facts),
         },
     }
+
+
+def _default_tags(facts: ScopeProperties, sample: Machine | None) -> Json:
+    """Return the tags of a set; those of an instance if the set has none of its own."""
+    if facts.model.tags is not None:
+        return dict(facts.model.tags)
+    return {} if sample is None else dict(sample.tags)
 
 
 def _storage() -> Document:

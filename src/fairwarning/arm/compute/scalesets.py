@@ -74,7 +74,7 @@ def _create(edit: Edit, request: ArmRequest, body: Document) -> None:
             upgrades_itself=_upgrades_itself(document),
         )
     )
-    edit.put({TYPE.id(request.names): _storable(document)})
+    edit.put({TYPE.id(request.names): without(_storable(document), "tags")})
 
 
 def _change(edit: Edit, request: ArmRequest, scopes: Scopes, body: Document) -> str | None:
@@ -94,8 +94,18 @@ def _change(edit: Edit, request: ArmRequest, scopes: Scopes, body: Document) -> 
     for scope in scopes:
         if settings.approvals != scope.facts.approvals:
             edit.draft.set_approvals(scope.id, settings.approvals)
-    edit.put({resource_ids.set_id(edit.state, scopes[0]): _storable(after)})
+    edit.put({resource_ids.set_id(edit.state, scopes[0]): _move_tags(edit, scopes, before, _storable(after))})
     return _resize(edit, scopes, settings, validation.get_count(body, "sku", "capacity"))
+
+
+def _move_tags(edit: Edit, scopes: Scopes, before: Document, after: Document) -> Document:
+    """Give a set the tags of its changed document, and return the document without a copy of them."""
+    tags = validation.tags_of(after)
+    if scopes[0].facts.model.tags is None and dict(tags) == dict(validation.tags_of(before)):
+        return after  # of an earlier release: ``upkeep`` converts it
+    if dict(tags) != dict(scopes[0].facts.model.tags or ()):
+        edit.draft.set_tags_of_set((scope.id for scope in scopes), tags)
+    return without(after, "tags")
 
 
 def _change_model(

@@ -31,6 +31,7 @@ _SUMMARY_MEMBERS = ("id", "name", "type", "location", "kind", "sku", "zones", "i
 #: Types whose resources follow from the machines of the core; a document alone does not make one of them.
 _CORE_TYPES = frozenset(f"Microsoft.Compute/{kind}".lower() for kind in (*SCOPE_KINDS, DISKS))
 
+Tags = tuple[tuple[str, str], ...]
 Predicate = Callable[[Document], bool]
 
 
@@ -55,9 +56,9 @@ def requested(request: ArmRequest) -> Predicate:
 
 def _resources(state: ArmState, group: str | None) -> Iterator[Document]:
     """Yield a summary of every top-level resource, of a group or of all groups."""
-    ids = chain.from_iterable(_ids(state, scope) for scope in state.scopes_in_group(group))
-    for resource in dict.fromkeys(ids):
-        yield _summary(state, resource)
+    tags_by_id = chain.from_iterable(_tags_by_id(state, scope) for scope in state.scopes_in_group(group))
+    for resource, tags in dict(tags_by_id).items():
+        yield _summary(state, resource, tags)
     for key, document in state.existing_documents(group_id("" if group is None else f"{group}/")):
         parts = _RESOURCE.fullmatch(key)
         if parts is not None and parts[1] not in _CORE_TYPES | _UNLISTED_TYPES:
@@ -70,18 +71,20 @@ def _summarized(document: Document) -> Document:
     return {name: document[name] for name in _SUMMARY_MEMBERS if name in document}
 
 
-def _ids(state: ArmState, scope: Scope) -> Iterator[str]:
+def _tags_by_id(state: ArmState, scope: Scope) -> Iterator[tuple[str, Tags]]:
+    """Yield the ids of a set and of its machines, with the tags that the core knows."""
     if scope.facts.kind is not ScopeKind.STANDALONE:
-        yield set_id(state, scope)
+        yield set_id(state, scope), scope.facts.model.tags or ()
     if scope.facts.kind in SCOPE_KINDS[VMS]:
         folder = resource_id(group_name(state, scope), VMS, "")
-        yield from (f"{folder}{name}" for name in scope.machines)
+        for name in scope.machines:
+            yield f"{folder}{name}", scope.machines.shared_fields(name).tags
 
 
-def _summary(state: ArmState, resource: str) -> Document:
+def _summary(state: ArmState, resource: str, tags: Tags) -> Document:
     group, _, _ = resource.partition("/providers/")
-    summary = {**identity_members(resource), "location": location_of(state, group), "tags": {}}
-    return summary | _summarized(state.document(resource) or {})
+    summary: Document = {**identity_members(resource), "location": location_of(state, group)}
+    return {**summary, "tags": {**dict(tags)}, **_summarized(state.document(resource) or {})}
 
 
 def _parse_filter(text: str) -> list[list[Predicate]]:

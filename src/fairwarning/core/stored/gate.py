@@ -15,6 +15,7 @@ from enum import Enum
 
 from fairwarning.core.changes import TextChanged
 from fairwarning.core.errors import UnfinishedMigrationError
+from fairwarning.core.model import Machine, MachineModel
 from fairwarning.core.stored.kinds import kind_of
 from fairwarning.core.stored.releases import NEWEST, DataRelease
 
@@ -22,7 +23,10 @@ from fairwarning.core.stored.releases import NEWEST, DataRelease
 StoredPart = type | tuple[type, str]
 
 #: The release that brought a part of the stored data; everything else is as old as the first.
-SINCE: Mapping[StoredPart, DataRelease] = {}
+SINCE: Mapping[StoredPart, DataRelease] = {
+    (Machine, "allocated"): DataRelease.V0_3,
+    (MachineModel, "tags"): DataRelease.V0_3,
+}
 
 
 def check_readable(

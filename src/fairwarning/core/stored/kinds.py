@@ -156,7 +156,7 @@ SWITCHED_OFF: Kind[Json] = Kind(
     encode=codecs.write_json,
     decode=codecs.read_json,
     action=Action.STORE_RESOURCE,
-    rules="arm.compute.actions",
+    rules="arm.compute.older_documents",
 )
 
 #: Values of the state, which the journal has.
