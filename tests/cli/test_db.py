@@ -64,7 +64,7 @@ def test_an_old_database_is_migrated_once(tmp_path: Path) -> None:
     assert "the database has schema 3" in refused.stderr
     assert "hint: to migrate it: fairwarning db migrate" in refused.stderr
     assert migrated.stdout == "migrated from schema 3 to schema 7\n"
-    assert json.loads(again.stdout) == {"from": 6, "to": 6}
+    assert json.loads(again.stdout) == {"from": 7, "to": 7}
 
 
 @pytest.fixture

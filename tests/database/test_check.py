@@ -62,6 +62,13 @@ def skip_versions(directory: Path) -> None:
     add_to(directory, "scope", "id = 'web'", "version", 5)
 
 
+def rename_value(directory: Path, before: str, after: str) -> None:
+    lines = "kind = 'TextChanged' AND body LIKE '%:0\",%'"
+    replace_in_body(directory, "journal", lines, f'"{before}"', f'"{after}"')
+    run(directory, "UPDATE document SET key = ? WHERE key = ?", after, before)
+    edit(directory, "document", f"key = '{after}'", key=after)
+
+
 LAST_LINE = 66
 
 #: Line 19 announces event E0, line 20 publishes it and line 21 records polls: one batch.
@@ -95,6 +102,16 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str, str]] = {
         lambda at: replace_in_body(at, "journal", "seq = 19", '"scheduled"', '"foreseen"'),
         "newer",
         "journal line 19",
+    ),
+    "a value of a kind that a newer version wrote": (
+        lambda at: rename_value(at, "operation:0", "plan:0"),
+        "newer",
+        "document plan:0",
+    ),
+    "a value of the service that a newer version wrote": (
+        lambda at: run(at, "INSERT INTO note VALUES ('calendar', '', row_checksum('calendar', ''))"),
+        "newer",
+        "note calendar",
     ),
     "a line that cannot be decoded": (
         lambda at: edit(at, "journal", "seq = 20", body="{}"),

@@ -11,23 +11,25 @@ from hypothesis import strategies as st
 
 from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.changes import EventChanged, EventMilestone
-from fairwarning.core.commands import Approve, CreateSet, Schedule
-from fairwarning.core.errors import UnfinishedMigrationError, UnknownEventError
+from fairwarning.core.changes import EventChanged, EventMilestone, Published, TextChanged
+from fairwarning.core.commands import ApplyInventory, Approve, CreateSet, RecordInventory, Schedule
+from fairwarning.core.errors import OlderInventoryError, UnfinishedMigrationError, UnknownEventError
 from fairwarning.core.history import CommandRefused
-from fairwarning.core.model import OPERATOR, EventId, Machine, MachineRef, ScopeId, VmName
+from fairwarning.core.inventory import InventoryVersion
+from fairwarning.core.model import OPERATOR, PLATFORM, EventId, Machine, MachineRef, ScopeId, VmName
 from fairwarning.core.policy import Policy
 from fairwarning.core.stored.gate import SINCE
+from fairwarning.core.stored.kinds import INVENTORY
 from fairwarning.core.stored.releases import NEWEST, OLDEST
 from fairwarning.drivers.simulated import SimulatedDriver
 from fairwarning.engine.clock import ManualClock
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.ports import Batch, Entry, StaleBatchError, Store
+from fairwarning.engine.ports import Aggregate, AggregateKind, Batch, Entry, StaleBatchError, Store
 from fairwarning.engine.requests import Caller, Plan, View
 from fairwarning.store.memory import MemoryStore
 from tests.conftest import NOON
 from tests.store.gate import Gate, turns
-from tests.store.stores import STORES, opened
+from tests.store.stores import STORES, opened, text_key
 
 WEB = ScopeId("web")
 E1, E2, E3 = EventId("E1"), EventId("E2"), EventId("E3")
@@ -305,5 +307,45 @@ def test_what_an_earlier_release_cannot_read_is_refused_until_the_migration_is_f
         assert isinstance(refused, CommandRefused)
         assert "run fairwarning db migrate --finish first" in refused.reason
         assert (before, engine.machine(web_0).protected) == (False, True)
+
+    asyncio.run(story())
+
+
+def test_a_rule_over_scopes_and_a_stored_value_is_one_decision_on_exact_keys() -> None:
+    async def story() -> None:
+        gate = Gate(MemoryStore())
+        engine = await started(gate)
+        version = InventoryVersion(digest="a")
+        await engine.handle(RecordInventory(version))
+        gate.batches.clear()
+
+        await engine.handle(ApplyInventory(version, gone=(WEB,)))
+
+        (batch,) = gate.batches
+        assert batch.expected.keys() >= {Aggregate(AggregateKind.SCOPE, WEB), text_key(INVENTORY.key())}
+        assert (batch.position, batch.history) == (None, None)  # no question that no stamp covers
+        assert WEB not in engine.scopes()
+        with pytest.raises(OlderInventoryError):
+            await engine.handle(ApplyInventory(InventoryVersion(digest="b")))
+
+    asyncio.run(story())
+
+
+def test_a_value_that_a_command_changes_is_stored_with_its_other_changes() -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        engine = await started(store, E1)
+        version = InventoryVersion(digest="a")
+
+        await engine.submit(
+            Caller(PLATFORM, "r1"),
+            lambda view: Plan((RecordInventory(version), Approve(scope=WEB, ids=(E1,)))),
+        )
+
+        record = INVENTORY.find(engine.texts().get)
+        assert record is not None
+        assert record.version == version
+        lines = [type(line.change) for line in await store.journal() if line.request == "r1"]
+        assert lines == [EventChanged, EventChanged, Published, TextChanged]
 
     asyncio.run(story())

@@ -8,19 +8,25 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.changes import TextChanged
+from fairwarning.core.policy import Policy
 from fairwarning.core.stored.releases import NEWEST, OLDEST
 from fairwarning.database.backup import open_backup, read_backup
 from fairwarning.database.data_directory import DataDirectory
 from fairwarning.database.operations import FleetDatabase, back_up, restore
 from fairwarning.database.postgres import PostgresDatabase
+from fairwarning.drivers.simulated import SimulatedDriver
+from fairwarning.engine.clock import ManualClock
+from fairwarning.engine.engine import Engine
 from fairwarning.engine.ports import IncompatibleStoreError, NodeReport
 from fairwarning.store.examine import examine
+from fairwarning.store.memory import MemoryStore
 from fairwarning.store.migrate import NewerDatabaseError
 from fairwarning.store.postgres.address import Address
 from fairwarning.store.postgres.connection import DatabaseServer, PostgresConnection, Session
 from fairwarning.store.postgres.schema import migrate, steps
 from fairwarning.store.postgres.store import migrate_database
 from fairwarning.store.sqlite import SqliteStore
+from tests.conftest import NOON
 from tests.database.editing import edit, replace_in_body
 from tests.postgres import execute, migrated_template, new_database
 from tests.store.stores import Node, made, opened, postgres_nodes
@@ -185,6 +191,21 @@ def test_server_and_doctor_know_data_of_a_newer_version_from_damage(
     assert "a newer version wrote this" in problem
     assert unknown in problem
     assert "damage" not in problem + str(stopped.value)
+
+
+@pytest.mark.rule("U-03")
+def test_a_node_stops_at_a_kind_of_value_that_a_newer_version_wrote() -> None:
+    async def story() -> None:
+        store = MemoryStore()
+        known = Engine(store, ManualClock(NOON), SimulatedDriver(), Policy())
+        await known.open()
+        await store.commit(Node().decide((TextChanged(key="plan:1", text="{}"),)))
+
+        for read in (known.catch_up, Engine(store, ManualClock(NOON), SimulatedDriver(), Policy()).open):
+            with pytest.raises(IncompatibleStoreError, match=r"the key plan:1 .* a newer version wrote this"):
+                await read()
+
+    asyncio.run(story())
 
 
 async def make_directory(directory: Path) -> None:
