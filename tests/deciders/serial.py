@@ -17,14 +17,13 @@ from fairwarning.core.changes import (
     evolve,
     touched,
 )
-from fairwarning.core.commands import concerns, values_for
 from fairwarning.core.decide import Decision, decide
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.model import Scope, ScopeId
 from fairwarning.core.policy import Policy
-from fairwarning.engine.directory import Directory, IndexedBy
-from fairwarning.engine.fold import FoldView, ReadRecorder
+from fairwarning.engine.directory import IndexedBy
+from fairwarning.engine.fold import FoldView, ReadRecorder, scopes_to_decide_on
 from fairwarning.engine.ports import Line
 from fairwarning.engine.requests import Build, NoteRefusal, Plan
 from fairwarning.formats.hidden_characters import readable
@@ -134,10 +133,8 @@ def decide_serially(
         plan = make_plan(state, build)
         decision = Decision()
         if plan.commands:
-            named = [scope for command in plan.commands for scope in concerns(command)]
-            together = Directory(state).together(named)
-            values = {key: state.text(key) for command in plan.commands for key in values_for(command)}
-            fleet = FleetState(together, policy, state.last_incarnations, values)
+            together = scopes_to_decide_on(state, plan.commands)
+            fleet = FleetState(together, policy, state.last_incarnations, state.text)
             decision = decide(fleet, plan.commands, at)
         changes = decision.changes
         wanted = {

@@ -21,17 +21,21 @@ from fairwarning.control.inventory import (
     count_changes,
     inventory_requests,
 )
+from fairwarning.control.maintenance import Maintenances
 from fairwarning.control.names import machines_or_host, members, pending_event, scopes_of
 from fairwarning.control.refusals import Redact, Refusals, Subject, refusal_note, unredacted
 from fairwarning.control.results import Announced, Approved, Created, changed_events
+from fairwarning.core import barrier
 from fairwarning.core.announce import events_caused_by, unpolled_hint
-from fairwarning.core.barrier import held_events
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, EventChanged, EventMilestone, MachineChanged, ScopeMade
 from fairwarning.core.errors import ContendedError, FairWarningError, ReportsRefusedError, StorageError
+from fairwarning.core.fleet import FleetState
 from fairwarning.core.history import CommandRefused
 from fairwarning.core.inputs import field_context
 from fairwarning.core.inventory import InventoryScope, InventoryVersion, record_inventory
+from fairwarning.core.maintenance.values import Budget
+from fairwarning.core.maintenance.waits import waits
 from fairwarning.core.model import (
     NO_SCOPE,
     ApprovalSettings,
@@ -81,6 +85,7 @@ class Control:
     def __init__(self, engine: Engine, open_endpoints: OpenEndpoints = _open_nothing) -> None:
         self.engine = engine
         self.time_control = TimeControl(engine)
+        self.maintenances = Maintenances(self)
         self._open_endpoints = open_endpoints
         self._refusals = Refusals(engine.clock.now)
 
@@ -92,7 +97,7 @@ class Control:
         ``asked`` is what the history says about a request that is refused before it has a command; ``redact``
         removes what the history must not say about a refused request.
         """
-        _, result = await self._carry_out(principal, asked, fill, redact)
+        _, result = await self.submit(principal, asked, fill, redact)
         return result
 
     async def look_up(
@@ -126,6 +131,8 @@ class Control:
         def fill(draft: Draft) -> EventId:
             refs = machines_or_host(draft.view, machines, host)
             on_host = None if host is None else HostId(host)
+            if on_host is not None and kind is None and not force and self.maintenances.has(cause):
+                return barrier.command_of(draft.maintain(cause, refs, host=on_host, notice=notice))
             return draft.cause(cause, refs, host=on_host, notice=notice, kind=kind, force=force)
 
         return await self._announce(principal, cause, fill)
@@ -144,7 +151,7 @@ class Control:
                 draft.approve(event.scope, event.id)
             return events
 
-        events, result = await self._carry_out(principal, Action.APPROVE, fill)
+        events, result = await self.submit(principal, Action.APPROVE, fill)
         after, ids_asked = changed_events(result.changes), {event.id for event in events}
         counted = any(
             isinstance(change, EventChanged)
@@ -155,11 +162,11 @@ class Control:
         return Approved(tuple(after.get(event.id, event) for event in events), counted)
 
     def waits_for(self, events: Iterable[Event]) -> Mapping[EventId, str]:
-        """Return what approved events wait for, by their ids; those that wait for no other are left out."""
-        held = {event.scope for event in events if event.waiting and event.approved_by is not None}
-        scopes = self.engine.directory.together(held).values()
-        behind = (event for scope in scopes for event in scope.events.values())
-        return dict(held_events(behind, self.engine.clock.now()))
+        """Return what waiting events wait for besides approvals and notices of their own, by their ids."""
+        waiting = {event.scope for event in events if event.waiting}
+        scopes = self.engine.directory.together(waiting)
+        fleet = FleetState(scopes, self.engine.policy, stored=self.engine.texts().get)
+        return dict(waits(fleet, self.engine.clock.now()))
 
     async def cancel(self, principal: Principal, event_id: str) -> Event:
         """Cancel an event that has not started, and return it with the status Gone."""
@@ -169,7 +176,7 @@ class Control:
             draft.cancel(event.scope, event.id)
             return event
 
-        event, result = await self._carry_out(principal, Action.CANCEL, fill)
+        event, result = await self.submit(principal, Action.CANCEL, fill)
         return changed_events(result.changes)[event.id]
 
     async def complete(self, principal: Principal, event_id: str, machines: Sequence[str]) -> Event:
@@ -177,7 +184,7 @@ class Control:
 
         def fill(draft: Draft) -> Event:
             event = pending_event(draft, Action.REPORT, event_id)
-            draft.complete(event_id, machines, self._reported_driver().reported)
+            draft.complete(event_id, machines, self.reported_driver().reported)
             return event
 
         return await self._report(principal, fill)
@@ -187,7 +194,7 @@ class Control:
 
         def fill(draft: Draft) -> Event:
             event = pending_event(draft, Action.REPORT, event_id)
-            draft.fail(event_id, machine, reason, self._reported_driver().reported)
+            draft.fail(event_id, machine, reason, self.reported_driver().reported)
             return event
 
         return await self._report(principal, fill)
@@ -202,7 +209,7 @@ class Control:
                 scope_id = draft.view.scope(ScopeId(scope)).id
             return draft.start_rollout(scope_id, cause, notice)
 
-        rollout, result = await self._carry_out(principal, f"rollout {cause}", fill)
+        rollout, result = await self.submit(principal, f"rollout {cause}", fill)
         events = changed_events(result.changes).values()
         return self._announced([event for event in events if event.walk == rollout])
 
@@ -212,7 +219,7 @@ class Control:
         def fill(draft: Draft) -> None:
             draft.stop_rollout(draft.view.scope(ScopeId(scope)).id)
 
-        await self._carry_out(principal, Action.STOP_ROLLOUT, fill)
+        await self.submit(principal, Action.STOP_ROLLOUT, fill)
 
     # -- machines and sets
 
@@ -234,6 +241,7 @@ class Control:
         inventory: Sequence[InventoryScope],
         version: InventoryVersion,
         *,
+        budgets: tuple[Budget, ...] = (),
         replaces: str = "",
         remove_most: bool = False,
     ) -> InventorySync:
@@ -251,7 +259,7 @@ class Control:
         check_kinds(self.engine.scopes(), inventory)
         if not remove_most:
             check_removals(self.engine.scopes(), inventory)
-        record = partial(Draft.record_inventory, version=version, replaces=replaces)
+        record = partial(Draft.record_inventory, version=version, replaces=replaces, budgets=budgets)
         await self.carry_out(principal, record, Action.APPLY_INVENTORY)
         # Only now is it known what is left to do: nodes with another version change nothing from here on.
         changes: list[Change] = []
@@ -284,7 +292,7 @@ class Control:
             draft.set_power(ref, power)
             return ref
 
-        ref, _ = await self._carry_out(principal, Action.SET_POWER, fill)
+        ref, _ = await self.submit(principal, Action.SET_POWER, fill)
         return ref
 
     async def change_set(
@@ -307,7 +315,7 @@ class Control:
                     draft.set_approvals(scope.id, approvals(scope.facts.approvals))
             return ids
 
-        ids, _ = await self._carry_out(principal, Action.CHANGE, fill)
+        ids, _ = await self.submit(principal, Action.CHANGE, fill)
         return ids
 
     async def upgrade(
@@ -324,7 +332,7 @@ class Control:
             draft.upgrade(refs)
             return refs
 
-        refs, _ = await self._carry_out(principal, Action.UPGRADE, fill)
+        refs, _ = await self.submit(principal, Action.UPGRADE, fill)
         return refs
 
     # -- polls, faults and time: what no command changes
@@ -368,12 +376,23 @@ class Control:
 
     # -- how a request is carried out
 
-    async def _carry_out(
+    def preview(self, principal: Principal, asked: str, fill: Callable[[Draft], T]) -> tuple[T, Result]:
+        """Return what ``submit`` would return, and change nothing."""
+        request = self._request(principal, asked, fill, unredacted)
+        result = self.engine.preview(request.build)
+        return request.filled, result
+
+    def _request(
+        self, principal: Principal, asked: str, fill: Callable[[Draft], T], redact: Redact
+    ) -> "_DraftedRequest[T]":
+        caller = Caller(principal, new_request_id())
+        return _DraftedRequest(caller, self.engine.policy, asked, fill, self._refusals, redact)
+
+    async def submit(
         self, principal: Principal, asked: str, fill: Callable[[Draft], T], redact: Redact = unredacted
     ) -> tuple[T, Result]:
         """Carry out a request; return what ``fill`` returned in its last try, and the result."""
-        policy, caller = self.engine.policy, Caller(principal, new_request_id())
-        request = _DraftedRequest(caller, policy, asked, fill, self._refusals, redact)
+        request = self._request(principal, asked, fill, redact)
         refused = False
         try:
             result = await self.engine.submit(request.caller, request.build, request.note_refusal)
@@ -388,7 +407,7 @@ class Control:
     async def _announce(
         self, principal: Principal, asked: str, fill: Callable[[Draft], EventId]
     ) -> Announced:
-        first, result = await self._carry_out(principal, asked, fill)
+        first, result = await self.submit(principal, asked, fill)
         return self._announced(events_caused_by(first, result.changes))
 
     def _announced(self, events: Iterable[Event]) -> Announced:
@@ -396,10 +415,11 @@ class Control:
         return Announced(announced, unpolled_hint(self.engine.scopes(), announced, self.engine.policy))
 
     async def _report(self, principal: Principal, fill: Callable[[Draft], Event]) -> Event:
-        event, result = await self._carry_out(principal, Action.REPORT, fill)
+        event, result = await self.submit(principal, Action.REPORT, fill)
         return changed_events(result.changes).get(event.id, event)
 
-    def _reported_driver(self) -> ReportedDriver:
+    def reported_driver(self) -> ReportedDriver:
+        """Return the driver, if operators report on impacts."""
         driver = self.engine.reconciler.driver
         if not isinstance(driver, ReportedDriver):
             raise ReportsRefusedError(driver.name)

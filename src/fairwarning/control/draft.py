@@ -6,10 +6,11 @@ so every try makes the same ids. The caller is authorised for every command; ``s
 says about the request if it is refused.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from fairwarning.control.refusals import Subject
+from fairwarning.core import barrier
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change
 from fairwarning.core.commands import (
@@ -21,11 +22,14 @@ from fairwarning.core.commands import (
     Command,
     CreateSet,
     DeleteScopes,
+    Maintain,
+    Postpone,
     Protect,
     RecordInventory,
     ReportOutcomes,
     Schedule,
     SetApprovals,
+    SetHold,
     SetPower,
     SetTags,
     SetTagsOfSet,
@@ -36,9 +40,11 @@ from fairwarning.core.commands import (
 from fairwarning.core.errors import ForbiddenError, IllegalTransitionError, ImpactOverError, InvalidError
 from fairwarning.core.fleet import Impact, Observation, outstanding_impacts
 from fairwarning.core.inventory import InventoryScope, InventoryVersion
+from fairwarning.core.maintenance.values import Budget, Hold, OnSilence
 from fairwarning.core.model import (
     NO_SCOPE,
     ApprovalSettings,
+    BarrierId,
     Event,
     EventId,
     EventType,
@@ -52,7 +58,7 @@ from fairwarning.core.model import (
     in_group,
 )
 from fairwarning.core.policy import Action, Policy, check_available, may
-from fairwarning.core.stored.kinds import kind_of
+from fairwarning.core.stored.kinds import BUDGETS, kind_of
 from fairwarning.engine.requests import Caller, Plan, Texts, View, derived_id
 
 #: Returns texts to store with a request, given what it changes.
@@ -135,6 +141,53 @@ class Draft:
         )
         return event_id
 
+    def maintain(
+        self,
+        cause: str,
+        machines: Iterable[MachineRef],
+        *,
+        id: BarrierId | None = None,
+        host: HostId | None = None,
+        notice: timedelta | None = None,
+        opens: datetime | None = None,
+        closes: datetime | None = None,
+        on_silence: OnSilence = OnSilence.PROCEED,
+        over_budget: bool = False,
+    ) -> BarrierId:
+        """Announce a maintenance of a host or of machines; return its id."""
+        refs = tuple(machines)
+        self.about(cause, scope=refs[0].scope if refs else NO_SCOPE, machines=refs)
+        self._authorise(Action.MAINTAIN, {ref.scope for ref in refs})
+        if id is None:
+            new_id = self._new_id()
+            id = barrier.of_batch(new_id) if host is None else barrier.of_host(host, new_id)
+        self._add(
+            Maintain(
+                id=id,
+                cause=cause,
+                machines=refs,
+                host=host,
+                notice=notice,
+                opens=opens,
+                closes=closes,
+                on_silence=on_silence,
+                over_budget=over_budget,
+                by=self.by,
+            )
+        )
+        return id
+
+    def postpone(self, barrier: BarrierId, scopes: Iterable[ScopeId], until: datetime) -> None:
+        """Give what waits behind a barrier a later NotBefore."""
+        ids = tuple(scopes)
+        self._ask(Action.POSTPONE, ids)
+        self._add(Postpone(barrier=barrier, scopes=ids, until=until, by=self.by))
+
+    def set_hold(self, hold: Hold | None, host: str | None = None) -> None:
+        """Hold the fleet or one host; None ends the hold."""
+        self._ask(Action.HOLD, ())
+        self._add(SetHold(hold, None if host is None else HostId(host)))
+
     def approve(self, scope: ScopeId, *ids: EventId) -> None:
         """Approve events of a scope, all of them or none; a guest approves only what it sees."""
         machine = self._caller.principal.machine
@@ -171,6 +224,19 @@ class Draft:
         event = self._started_event(event_id, "completed")
         names = {_listed(event, name, "machines") for name in machines} or set(event.resources)
         self._report(event, [reported(impact, None) for impact in self._impacts(event, names)])
+
+    def complete_all(self, events: Iterable[Event], moved: Mapping[str, str], reported: Reported) -> None:
+        """Report the impacts of started events as done; ``moved`` says on which hosts machines are now."""
+        left = dict(moved)
+        for event in events:
+            observations: list[Observation] = []
+            for impact in self._impacts(event, set(event.undone)):
+                name = next((name for name in (impact.machine.full, impact.machine.name) if name in left), "")
+                host = HostId(left.pop(name)) if name else None
+                observations.append(reported(impact, None)._replace(host=host))
+            self._report(event, observations)
+        if left:
+            raise InvalidError("moved", f"{', '.join(left)} is not one of the machines")
 
     def fail(self, event_id: str, machine: str, reason: str, reported: Reported) -> None:
         """Report the impact of an event as failed on a machine."""
@@ -229,10 +295,15 @@ class Draft:
             )
         )
 
-    def record_inventory(self, version: InventoryVersion, replaces: str = "") -> None:
+    def record_inventory(
+        self, version: InventoryVersion, replaces: str = "", budgets: tuple[Budget, ...] = ()
+    ) -> None:
         """Store the version of the inventory that is applied next, unless the fleet has a newer one."""
         self._ask(Action.APPLY_INVENTORY, ())
-        self._add(RecordInventory(version, replaces))
+        # Places are counted anew by the new budgets, so every scope with events is needed.
+        changed = budgets != (BUDGETS.find(self.view.text) or ())
+        scopes = (scope.id for scope in self.view.scopes() if scope.events) if changed else ()
+        self._add(RecordInventory(version, replaces, budgets, tuple(scopes)))
 
     def apply_inventory(
         self, version: InventoryVersion, scopes: Sequence[InventoryScope], gone: Sequence[ScopeId]

@@ -49,6 +49,11 @@ class Announcement(NamedTuple):
     kind: EventType | None = None
     force: bool = False
     rollout: str | None = None
+    #: The barrier of all events, if they are one maintenance; and its window.
+    barrier: BarrierId | None = None
+    opens: datetime | None = None
+    closes: datetime | None = None
+    consent: bool = False
 
 
 def get_cause(name: str) -> Cause:
@@ -202,6 +207,7 @@ def _build_event(
     announced = _is_announced(scope, cause, machines, request, policy)
     at_once = not announced or cause.sudden or _is_approved_by_scope(scope.facts, cause)
     withdrawn = cause.withdrawn_after
+    opens = request.opens if request.opens is not None and request.opens > now else None
     return Event(
         id=event_id,
         scope=scope.id,
@@ -212,13 +218,15 @@ def _build_event(
         description=cause.text,
         duration=cause.duration,
         created_at=now,
-        not_before=now if at_once else whole_second(now + notice),
-        barrier=_choose_barrier(scope.facts, kind, machines, request, event_id),
+        not_before=now if at_once else whole_second(max(now + notice, opens or now)),
+        barrier=request.barrier or _choose_barrier(scope.facts, kind, machines, request, event_id),
         status=EventStatus.STARTED if at_once else EventStatus.SCHEDULED,
         seen=scope.enabled and announced,
         started_at=now if at_once else None,
-        withdraw_at=None if withdrawn is None else now + policy.shorten(withdrawn),
+        withdraw_at=request.closes if withdrawn is None else now + policy.shorten(withdrawn),
         walk=request.rollout,
+        opens=opens,
+        consent=request.consent,
     )
 
 

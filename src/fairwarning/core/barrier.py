@@ -5,18 +5,20 @@ each other's approval:
 
 * an event that concerns one machine alone has a barrier of its own;
 * the events of one host's maintenance share a barrier, across all scopes with machines on the host (L-02);
+* so do the events of a batch of machines that are maintained together (M-01);
 * the pending deletes of a scale set share a barrier, across its zones (T-14).
 
-One rule serves all three. An approval alone starts nothing: an approved event waits until every other event
+One rule serves all. An approval alone starts nothing: an approved event waits until every other event
 behind its barrier is approved, too, or has reached its NotBefore. No event waits longer than its own
-NotBefore, so a guest that never approves cannot hold up the others for ever.
+NotBefore, so a guest that never approves cannot hold up the others for ever. In a maintenance with a window,
+an approval counts from the instant at which the window opens (M-03).
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from fairwarning.core.model import BarrierId, Event, EventId, HostId
+from fairwarning.core.model import BarrierId, Event, EventId, HostId, derive_id
 from fairwarning.formats.counts import format_count
 
 #: The beginning of the barriers of single events.
@@ -31,6 +33,23 @@ def of_event(event_id: EventId) -> BarrierId:
 def of_host(host: HostId, command: EventId) -> BarrierId:
     """Return the barrier of the events of one host's maintenance."""
     return BarrierId(f"host:{host}:{command}")
+
+
+def of_batch(command: EventId) -> BarrierId:
+    """Return the barrier of the events of machines that are maintained together."""
+    return BarrierId(f"batch:{command}")
+
+
+def by_key(host: HostId | None, key: str) -> BarrierId:
+    """Return the barrier of the maintenance that a caller's key stands for (M-11)."""
+    if host is None:
+        return of_batch(derive_id("batch", key))
+    return of_host(host, derive_id("host", host, key))
+
+
+def command_of(barrier: BarrierId) -> EventId:
+    """Return the id of the command that a barrier is named after."""
+    return EventId(barrier.rpartition(":")[2])
 
 
 def is_of_host(barrier: BarrierId, host: HostId) -> bool:
@@ -49,8 +68,10 @@ def shared_barriers(events: Iterable[Event]) -> set[BarrierId]:
 
 
 def is_ready(event: Event, now: datetime) -> bool:
-    """Whether the event is approved or its notice has ended."""
-    return event.approved_by is not None or event.not_before <= now
+    """Whether the event is approved in its window, or its notice has ended and silence is consent."""
+    if event.approved_by is not None and event.opens is None:
+        return True
+    return event.not_before <= now and (event.approved_by is not None or not event.consent)
 
 
 def startable_events(events: Iterable[Event], now: datetime) -> tuple[Event, ...]:
@@ -85,4 +106,6 @@ def _describe_others(barrier: BarrierId, number: int) -> str:
     kind, _, name = barrier.partition(":")
     if kind == "deletes":
         return f"{format_count(number, 'other delete')} of {name}"
+    if kind == "batch":
+        return f"{format_count(number, 'other event')} of the same maintenance"
     return f"{format_count(number, 'other event')} on host {name.rpartition(':')[0]}"

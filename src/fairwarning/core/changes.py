@@ -35,6 +35,11 @@ class EventMilestone(StrEnum):
     SCHEDULED = "scheduled"
     SHOWN = "shown"
     APPROVED = "approved"
+    #: The window of its maintenance has opened.
+    OPENED = "opened"
+    #: It is ready, and something keeps it from starting.
+    BLOCKED = "blocked"
+    POSTPONED = "postponed"
     STARTED = "started"
     PROGRESSED = "progressed"
     FAILED = "failed"

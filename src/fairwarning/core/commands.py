@@ -11,8 +11,10 @@ from typing import NamedTuple, assert_never
 from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.fleet import Observation
 from fairwarning.core.inventory import InventoryScope, InventoryVersion
+from fairwarning.core.maintenance.values import Budget, Hold, OnSilence
 from fairwarning.core.model import (
     ApprovalSettings,
+    BarrierId,
     EventId,
     EventType,
     EvictionPolicy,
@@ -23,7 +25,6 @@ from fairwarning.core.model import (
     VmName,
     in_group,
 )
-from fairwarning.core.stored.kinds import INVENTORY
 
 #: Who reports what a driver has observed.
 DRIVER = "driver"
@@ -56,6 +57,9 @@ class RecordInventory(NamedTuple):
     version: InventoryVersion
     #: The version that this one replaces although it is older.
     replaces: str = ""
+    budgets: tuple[Budget, ...] = ()
+    #: The scopes with events, whose machines have places in the budgets.
+    scopes: tuple[ScopeId, ...] = ()
 
 
 class ApplyInventory(NamedTuple):
@@ -86,6 +90,37 @@ class Schedule(NamedTuple):
     kind: EventType | None = None
     force: bool = False
     by: str = "operator"
+
+
+class Maintain(NamedTuple):
+    """Announce a maintenance of a host, or of a batch of machines (M-01)."""
+
+    id: BarrierId
+    cause: str
+    machines: tuple[MachineRef, ...]
+    host: HostId | None = None
+    notice: timedelta | None = None
+    opens: datetime | None = None
+    closes: datetime | None = None
+    on_silence: OnSilence = OnSilence.PROCEED
+    over_budget: bool = False
+    by: str = "operator"
+
+
+class Postpone(NamedTuple):
+    """Move the NotBefore of what waits behind a barrier to a later instant (M-10)."""
+
+    barrier: BarrierId
+    scopes: tuple[ScopeId, ...]
+    until: datetime
+    by: str = "operator"
+
+
+class SetHold(NamedTuple):
+    """Hold the fleet or one host, so that nothing of the platform starts there; None ends the hold (M-08)."""
+
+    hold: Hold | None
+    host: HostId | None = None
 
 
 class Approve(NamedTuple):
@@ -211,6 +246,9 @@ Command = (
     | ApplyInventory
     | DeleteScopes
     | Schedule
+    | Maintain
+    | Postpone
+    | SetHold
     | Approve
     | Cancel
     | Poll
@@ -243,19 +281,21 @@ def concerns(command: Command) -> frozenset[ScopeId]:
             return frozenset({scope})
         case CreateSet(blueprint=blueprint):
             return frozenset((ScopeId(in_group(blueprint.group, blueprint.name)), *scope_ids(blueprint)))
-        case RecordInventory():
+        case SetHold():
             return frozenset()
         case ApplyInventory(scopes=inventory, gone=gone):
             sets = (ScopeId(scope.facts.set_id) for scope in inventory)
             return frozenset((*sets, *(scope.facts.id for scope in inventory), *gone))
         case (
             DeleteScopes(scopes=scopes)
+            | RecordInventory(scopes=scopes)
+            | Postpone(scopes=scopes)
             | Tick(scopes=scopes)
             | ChangeModel(scopes=scopes)
             | SetTagsOfSet(scopes=scopes)
         ):
             return frozenset(scopes)
-        case Schedule(machines=machines) | Upgrade(machines=machines):
+        case Schedule(machines=machines) | Maintain(machines=machines) | Upgrade(machines=machines):
             return frozenset(machine.scope for machine in machines)
         case (
             Poll(machine=machine)
@@ -268,10 +308,14 @@ def concerns(command: Command) -> frozenset[ScopeId]:
             assert_never(command)
 
 
-def values_for(command: Command) -> tuple[str, ...]:
-    """Return the keys of the stored values that a command is decided on, and may change."""
+def arrival_hosts(command: Command) -> frozenset[HostId] | None:
+    """Return the hosts that a command may bring machines to; None if they may be any."""
     match command:
-        case RecordInventory() | ApplyInventory():
-            return (INVENTORY.key(),)
+        case CreateSet() | AddMachines():
+            return None
+        case ReportOutcomes(observations=observations):
+            return frozenset(seen.host for seen in observations if seen.host is not None)
+        case ApplyInventory(scopes=inventory):
+            return frozenset(machine.host for scope in inventory for machine in scope.machines)
         case _:
-            return ()
+            return frozenset()

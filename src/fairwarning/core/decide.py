@@ -23,8 +23,8 @@ from typing import NamedTuple, assert_never
 
 from fairwarning.core import rollout, scaleset
 from fairwarning.core.announce import Announcement, announce
-from fairwarning.core.barrier import startable_events
 from fairwarning.core.blueprint import build, scope_ids
+from fairwarning.core.causes import CAUSES
 from fairwarning.core.changes import (
     Change,
     EventChanged,
@@ -47,12 +47,15 @@ from fairwarning.core.commands import (
     Command,
     CreateSet,
     DeleteScopes,
+    Maintain,
     Poll,
+    Postpone,
     Protect,
     RecordInventory,
     ReportOutcomes,
     Schedule,
     SetApprovals,
+    SetHold,
     SetPower,
     SetTags,
     SetTagsOfSet,
@@ -66,6 +69,10 @@ from fairwarning.core.fleet import FleetState, is_overdue, shown_to
 from fairwarning.core.impact import record_outcomes
 from fairwarning.core.inventory import apply_inventory, older_inventory, record_inventory
 from fairwarning.core.lifecycle import Signal, advance
+from fairwarning.core.maintenance.bookkeeping import bookkeeping
+from fairwarning.core.maintenance.budgets import check_budgets
+from fairwarning.core.maintenance.maintain import maintain, postpone, set_hold
+from fairwarning.core.maintenance.release import end_silence, release
 from fairwarning.core.model import (
     PLATFORM,
     STARTED,
@@ -81,7 +88,7 @@ from fairwarning.core.model import (
     in_group,
     replace,
 )
-from fairwarning.core.stored.kinds import INVENTORY
+from fairwarning.core.stored.kinds import BUDGETS, INVENTORY
 
 #: The service itself, as the history shows it.
 _PLATFORM = str(PLATFORM)
@@ -107,8 +114,9 @@ def decide(fleet: FleetState, commands: Sequence[Command], now: datetime) -> Dec
     facts, current = _settle(fleet, now) if is_overdue(fleet, now) else ((), fleet)
     for command in commands:
         if direct := tuple(_handle(current, command, now)):
-            consequences, current = _settle(_after(current, direct), now)
-            facts += (*direct, *consequences)
+            kept, current = _apply(current, direct, now)
+            consequences, current = _settle(current, now)
+            facts += (*kept, *consequences)
     published = {one.scope: one for one in _publish(fleet, current)}
     changes, values = _sorted((*facts, *published.values()))
     return Decision(
@@ -155,6 +163,12 @@ def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Fact
             return _delete_scopes(fleet, command, now)
         case Schedule():
             return _schedule(fleet, command, now)
+        case Maintain():
+            return maintain(fleet, command, now)
+        case Postpone():
+            return postpone(fleet, command, now)
+        case SetHold():
+            return set_hold(command)
         case Cancel():
             return _cancel(fleet, command, now)
         case Poll():
@@ -194,6 +208,9 @@ def _record_inventory(fleet: FleetState, command: RecordInventory, now: datetime
     after = record_inventory(before, command.version, now, command.replaces)
     if after != before:
         yield TextChanged(key=INVENTORY.key(), text=INVENTORY.encode(after))
+    if command.budgets != (BUDGETS.find(fleet.text) or ()):
+        budgets = BUDGETS.encode(command.budgets) if command.budgets else None
+        yield TextChanged(key=BUDGETS.key(), text=budgets)
 
 
 def _apply_inventory(fleet: FleetState, command: ApplyInventory) -> Iterator[Change]:
@@ -246,7 +263,9 @@ def _schedule(fleet: FleetState, command: Schedule, now: datetime) -> Iterator[C
         machines = [machine for machine in machines if machine.ref not in pending]
         if pending and not machines:
             return
-    yield from announce(fleet, request, machines, now)
+    announced = tuple(announce(fleet, request, machines, now))
+    check_budgets(fleet, [change.event for change in announced])
+    yield from announced
 
 
 def _pending_deletes(fleet: FleetState, machines: Iterable[Machine]) -> dict[MachineRef, Event]:
@@ -326,16 +345,26 @@ def _tick(fleet: FleetState, command: Tick, now: datetime) -> Iterator[Change]:
 def _settle(fleet: FleetState, now: datetime) -> tuple[tuple[Fact, ...], FleetState]:
     facts: tuple[Fact, ...] = ()
     while consequences := _next_consequences(fleet, now):
-        facts += consequences
-        fleet = _after(fleet, consequences)
+        kept, fleet = _apply(fleet, consequences, now)
+        facts += kept
     return facts, fleet
+
+
+def _apply(fleet: FleetState, facts: tuple[Fact, ...], now: datetime) -> tuple[tuple[Fact, ...], FleetState]:
+    """Return facts with what has to be stored with them, and the fleet after all of it."""
+    kept, news = facts, facts
+    while news:
+        before, fleet = fleet, _after(fleet, news)
+        news = tuple(bookkeeping(before, fleet, news, now))
+        kept += news
+    return kept, fleet
 
 
 def _after(fleet: FleetState, facts: tuple[Fact, ...]) -> FleetState:
     changes, values = _sorted(facts)
     last_incarnations = last_incarnations_after(fleet.last_incarnations, changes)
     known = {**fleet.values, **values} if values else fleet.values
-    return FleetState(apply(fleet.scopes, changes), fleet.policy, last_incarnations, known)
+    return FleetState(apply(fleet.scopes, changes), fleet.policy, last_incarnations, fleet.stored, known)
 
 
 def _next_consequences(fleet: FleetState, now: datetime) -> tuple[Fact, ...]:
@@ -350,8 +379,22 @@ def _withdraw(fleet: FleetState, now: datetime) -> Iterator[Change]:
     """L-06: withdrawn maintenance disappears from the document."""
     for event in fleet.events():
         if event.withdraw_at is not None and event.withdraw_at <= now and event.waiting:
-            gone = advance(event, Signal.CANCELLED, now)
-            yield EventChanged(scope=event.scope, event=gone, what=EventMilestone.CANCELLED, by=_PLATFORM)
+            gone, reason = advance(event, Signal.CANCELLED, now), _reason_of_withdrawal(event)
+            yield EventChanged(
+                scope=event.scope, event=gone, what=EventMilestone.CANCELLED, by=_PLATFORM, reason=reason
+            )
+
+
+def _reason_of_withdrawal(event: Event) -> str:
+    return "" if CAUSES[event.cause].withdrawn_after is not None else "its window has closed"
+
+
+def _open_windows(fleet: FleetState, now: datetime) -> Iterator[Change]:
+    """M-03: from now on, an approval counts."""
+    for event in fleet.events():
+        if event.opens is not None and event.opens <= now and event.waiting:
+            opened = replace(event, opens=None)
+            yield EventChanged(scope=event.scope, event=opened, what=EventMilestone.OPENED, by=_PLATFORM)
 
 
 def _approve_if_all_down(fleet: FleetState, now: datetime) -> Iterator[Change]:
@@ -360,14 +403,6 @@ def _approve_if_all_down(fleet: FleetState, now: datetime) -> Iterator[Change]:
         if scope.facts.approvals.all_instances_down and scope.machines and not scope.machines.running():
             for event in scope.events.values():
                 yield from _approval(event, "all-instances-down", now)
-
-
-def _release(fleet: FleetState, now: datetime) -> Iterator[Change]:
-    """L-02: an event starts when it is approved or its notice has ended, unless its barrier holds it."""
-    for event in startable_events(fleet.events(), now):
-        started = advance(event, Signal.RELEASED, now)
-        by = event.approved_by or "notice"
-        yield EventChanged(scope=event.scope, event=started, what=EventMilestone.STARTED, by=by)
 
 
 def _finish(fleet: FleetState, now: datetime) -> Iterator[Change]:
@@ -398,9 +433,11 @@ def _remove_empty_scopes(fleet: FleetState, now: datetime) -> Iterator[Change]:
 
 CONSEQUENCES: tuple[Callable[[FleetState, datetime], Iterator[Fact]], ...] = (
     _withdraw,
+    _open_windows,
     _approve_if_all_down,
-    _release,
-    _finish,
+    end_silence,
+    _finish,  # M-15: before anything starts
+    release,
     _advance_rollouts,
     _remove_empty_scopes,
 )
@@ -410,10 +447,11 @@ def _publish(before: FleetState, after: FleetState) -> Iterator[Published]:
     """L-11: the incarnation changes exactly when the document does, once per decision."""
     for scope_id, scope in after.scopes.items():
         previous = before.scopes.get(scope_id)
-        if scope is not previous and _shown_statuses(scope) != _shown_statuses(previous):
+        if scope is not previous and _shown(scope) != _shown(previous):
             yield Published(scope=scope_id, incarnation=scope.incarnation + 1)
 
 
-def _shown_statuses(scope: Scope | None) -> list[tuple[EventId, EventStatus]]:
+def _shown(scope: Scope | None) -> list[tuple[EventId, EventStatus, datetime]]:
+    """Return what a document says of its events that may change."""
     events = () if scope is None else scope.events.values()
-    return [(event.id, event.status) for event in events if event.seen]
+    return [(event.id, event.status, event.not_before) for event in events if event.seen]

@@ -26,6 +26,9 @@
     ├── NumberTakenError         another inventory has the number of this one
     ├── SpotIsNotWarnedError     Spot machines get no terminate notice
     ├── RolloutUnderWayError     the scope already has a rollout
+    ├── HostMaintainedError      the host has a maintenance that is not over
+    ├── OverBudgetError          more machines of a group than may be down at once
+    ├── UnknownMaintenanceError  the host has no maintenance, or no maintenance has this name
     ├── UnfinishedMigrationError nodes of an earlier release may use the database
     ├── ContendedError           other requests kept changing what this one rests on; try again
     └── StorageError             a change could not be stored
@@ -38,7 +41,9 @@ and the core does not depend on HTTP.
 
 from typing import ClassVar
 
+from fairwarning.core.maintenance.values import Maintenance
 from fairwarning.core.model import Event, EventId, Principal, ScopeId, VmName
+from fairwarning.formats.timestamps import for_people
 
 
 class FairWarningError(Exception):
@@ -190,6 +195,44 @@ class AlreadyUnderWayError(FairWarningError):
         self.machine = machine
         self.what = what
         self.event = event
+
+
+class HostMaintainedError(FairWarningError):
+    """The host has a maintenance that is not over."""
+
+    status_hint = 409
+
+    def __init__(self, maintenance: Maintenance) -> None:
+        super().__init__(
+            f"{maintenance.subject} already has a {maintenance.cause} that is {maintenance.phase}, "
+            f"not before {for_people(maintenance.not_before)}: maintenance {maintenance.id}"
+        )
+        self.maintenance = maintenance
+
+
+class OverBudgetError(FairWarningError):
+    """More machines of a group than may be down at once."""
+
+    status_hint = 409
+
+    def __init__(self, group: str, machines: int, most: int) -> None:
+        super().__init__(
+            f"this takes {machines} machines of {group} down at once, and the budget is {most}; "
+            "it could start only over budget, when no other machine of the group is down"
+        )
+        self.group = group
+        self.machines = machines
+        self.most = most
+
+
+class UnknownMaintenanceError(FairWarningError):
+    """The host has no maintenance, or no maintenance has this name."""
+
+    status_hint = 404
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no maintenance of {name} is pending")
+        self.name = name
 
 
 class TooManyUserEventsError(FairWarningError):

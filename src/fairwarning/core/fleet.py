@@ -3,7 +3,7 @@
 ``machine_state`` sums up a machine in one word, from its power and its events.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import chain
@@ -31,6 +31,11 @@ from fairwarning.core.model import (
 from fairwarning.core.policy import Policy
 
 
+def nothing_stored(key: str) -> str | None:
+    """Return None: no value is stored."""
+    return None
+
+
 class FleetState(NamedTuple):
     """The scopes and the stored values that a decision is about, and the policy it follows."""
 
@@ -38,12 +43,14 @@ class FleetState(NamedTuple):
     policy: Policy = Policy()
     #: The highest incarnation among the removed scopes of each set, by set id (L-11).
     last_incarnations: Mapping[str, int] = MappingProxyType({})
-    #: The texts of stored values, by key (``stored.kinds``); None if there is no such value.
+    #: Returns the text of a stored value by its key (``stored.kinds``); None if there is no such value.
+    stored: Callable[[str], str | None] = nothing_stored
+    #: The stored values that the decision has changed so far; None for a value that is removed.
     values: Mapping[str, str | None] = MappingProxyType({})
 
     def text(self, key: str) -> str | None:
-        """Return the text of a stored value that one of the commands names; None if there is none."""
-        return self.values[key]
+        """Return the text of a stored value; None if there is none."""
+        return self.values[key] if key in self.values else self.stored(key)
 
     def scope(self, scope_id: ScopeId) -> Scope:
         """Return a scope, or raise ``UnknownScopeError``."""
@@ -181,7 +188,9 @@ def machines_awaiting_impact(event: Event, scope: Scope) -> list[VmName]:
 def next_deadline(scope: Scope, polled_at: datetime | None, policy: Policy) -> datetime | None:
     """Return when the scope changes without a command, given its last poll; None means never."""
     waiting = [event for event in scope.events.values() if event.status is SCHEDULED]
-    instants = [event.not_before for event in waiting]
+    # A blocked event is looked at when what blocks it changes.
+    instants = [event.not_before for event in waiting if not event.blocked]
+    instants += [event.opens for event in waiting if event.opens is not None]
     instants += [event.withdraw_at for event in waiting if event.withdraw_at is not None]
     disabled_at = end_of_silence(scope, polled_at, policy)
     return min(instants if disabled_at is None else [*instants, disabled_at], default=None)
@@ -195,9 +204,14 @@ def end_of_silence(scope: Scope, polled_at: datetime | None, policy: Policy) -> 
 
 
 def is_overdue(fleet: FleetState, now: datetime) -> bool:
-    """Whether a waiting event has to start or to be withdrawn."""
+    """Whether a waiting event has to start or to be withdrawn, or its window opens."""
     return any(
-        (event.not_before <= now or (event.withdraw_at is not None and event.withdraw_at <= now))
+        (
+            event.not_before <= now
+            or event.blocked
+            or (event.withdraw_at is not None and event.withdraw_at <= now)
+            or (event.opens is not None and event.opens <= now)
+        )
         and event.waiting
         for event in fleet.events()
     )

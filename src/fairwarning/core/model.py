@@ -212,6 +212,12 @@ class Event:
     overdue: bool = False
     #: At most one per machine; events that earlier versions stored have none.
     failures: tuple[Failure, ...] = ()
+    #: When the window of its maintenance opens; None if it has opened, or if there is none (M-03).
+    opens: datetime | None = None
+    #: Whether silence is no consent: without an approval it does not start at its NotBefore (M-13).
+    consent: bool = False
+    #: Whether it is due, and something keeps it from starting (M-09).
+    blocked: bool = False
 
     @property
     def waiting(self) -> bool:

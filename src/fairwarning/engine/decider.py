@@ -35,7 +35,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from fairwarning.core.changes import TextChanged
-from fairwarning.core.commands import Command, concerns, values_for
+from fairwarning.core.commands import Command
 from fairwarning.core.decide import Decision, decide
 from fairwarning.core.errors import (
     ContendedError,
@@ -49,8 +49,7 @@ from fairwarning.core.model import PrincipalKind, ScopeId
 from fairwarning.core.policy import Policy
 from fairwarning.core.stored.gate import check_readable
 from fairwarning.engine.clock import Clock
-from fairwarning.engine.directory import Directory
-from fairwarning.engine.fold import Fold, FoldView, ReadRecorder
+from fairwarning.engine.fold import Fold, FoldView, ReadRecorder, scopes_to_decide_on
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.ports import (
     Aggregate,
@@ -190,6 +189,13 @@ class Decider:
             self._batch_began = request.arrived
             self._worker = asyncio.create_task(self._work())
         return request.answer
+
+    def preview(self, build: Build) -> Result:
+        """Return what a request would change if it was decided now."""
+        reads = ReadRecorder(Fold(self._replica))
+        plan = build(FoldView(reads))
+        decision = self._decide_commands(plan.commands, reads, self._clock.now())
+        return Result(decision.changes, {**decision.values, **plan.texts(decision.changes)})
 
     async def idle(self) -> None:
         """Return once no request is waiting or being decided."""
@@ -362,9 +368,8 @@ class Decider:
     def _decide_commands(self, commands: Sequence[Command], reads: ReadRecorder, now: datetime) -> Decision:
         if not commands:
             return Decision()
-        scopes = Directory(reads).together(one for command in commands for one in concerns(command))
-        values = {key: reads.text(key) for command in commands for key in values_for(command)}
-        fleet = FleetState(scopes, self._policy(), reads.last_incarnations(), values)
+        scopes = scopes_to_decide_on(reads, commands)
+        fleet = FleetState(scopes, self._policy(), reads.last_incarnations(), reads.text)
         return decide(fleet, commands, now)
 
     async def _answer_if_current(self, requests: list[_Request], start: Position) -> list[_Request]:

@@ -164,6 +164,10 @@ class Directory:
         """Return the scopes of a set: one, or one per zone."""
         return tuple(sorted(self._state.find(IndexedBy.SET, set_id)))
 
+    def scopes_behind(self, barrier: BarrierId) -> tuple[ScopeId, ...]:
+        """Return the scopes with events behind a barrier."""
+        return self._state.find(IndexedBy.BARRIER, barrier)
+
     def together(self, scopes: Iterable[ScopeId]) -> Mapping[ScopeId, Scope]:
         """Return these scopes and all that must be decided with them: they share a set or a barrier."""
         group: dict[ScopeId, Scope | None] = {}
@@ -176,7 +180,7 @@ class Directory:
             remaining.update(self._state.find(IndexedBy.SET, set_id))
             if scope is not None:
                 for barrier in shared_barriers(scope.events.values()):
-                    remaining.update(self._state.find(IndexedBy.BARRIER, barrier))
+                    remaining.update(self.scopes_behind(barrier))
             remaining.difference_update(group)
         return {scope_id: scope for scope_id, scope in sorted(group.items()) if scope is not None}
 

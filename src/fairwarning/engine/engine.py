@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from fairwarning.core.changes import Change, PollsRecorded
+from fairwarning.core.changes import Change, PollsRecorded, TextChanged
 from fairwarning.core.commands import Command, Poll
 from fairwarning.core.errors import StorageError, UnknownMachineError, UnknownScopeError
 from fairwarning.core.history import Note
 from fairwarning.core.model import PLATFORM, Machine, MachineRef, Scope, ScopeId
 from fairwarning.core.policy import STALE_AFTER, Policy, with_speed
+from fairwarning.engine.blocked import blocked_scopes, unblocked_scopes
 from fairwarning.engine.clock import Clock, new_node_id, new_request_id, new_stamp, uptime
 from fairwarning.engine.decider import Decider
 from fairwarning.engine.faults import ActiveFaults
@@ -237,6 +238,14 @@ class Engine:
         self.membership.check_clock()
         return await self._decider.submit(caller, build, note_refusal)
 
+    def preview(self, build: Build) -> Result:
+        """Return what a request would change now, and change nothing.
+
+        Raises:
+            FairWarningError: the request would be refused.
+        """
+        return self._decider.preview(build)
+
     async def handle(self, command: Command) -> tuple[Change, ...]:
         """Carry out a command of the platform, and return its changes."""
         return (await self._submit(Plan((command,)))).changes
@@ -319,6 +328,9 @@ class Engine:
             if scope is None:
                 self._polls.forget(scope_id)
             self.reconciler.note_scope(scope_id, scope)
+        changed = {entry.change.key for entry in entries if isinstance(entry.change, TextChanged)}
+        for scope_id in unblocked_scopes(self._replica, changed):
+            self.reconciler.note_unblocked(scope_id)
         self.feed.publish(entries)
 
     def _reloaded(self, gone: Collection[ScopeId]) -> None:
@@ -326,4 +338,6 @@ class Engine:
             self._polls.forget(scope_id)
             self.reconciler.note_scope(scope_id, None)
         self.reconciler.note_all_scopes()
+        for scope_id in blocked_scopes(self._replica):
+            self.reconciler.note_unblocked(scope_id)
         self.feed.start_over()

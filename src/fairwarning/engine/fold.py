@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from fairwarning.core.changes import Change, ScopeMade, ScopeRemoved, TextChanged, evolve, touched
+from fairwarning.core.commands import Command, arrival_hosts, concerns
 from fairwarning.core.errors import UnknownMachineError
-from fairwarning.core.model import Event, Machine, MachineRef, Scope, ScopeId
+from fairwarning.core.model import BarrierId, Event, Machine, MachineRef, Scope, ScopeId
+from fairwarning.core.stored.kinds import PENDING
 from fairwarning.engine.directory import Directory, IndexedBy, IndexedScopes, new_index
 from fairwarning.engine.ports import Aggregate, AggregateKind, Line
 from fairwarning.formats.hidden_characters import readable
@@ -33,6 +35,22 @@ class State(IndexedScopes, Protocol):
     def keys_under(self, prefix: str) -> Iterator[str]:
         """Yield the keys of the texts below a prefix, in order."""
         ...
+
+
+def scopes_to_decide_on(state: State, commands: Sequence[Command]) -> Mapping[ScopeId, Scope]:
+    """Return the scopes that commands name, and all that must be decided with them.
+
+    A machine that reaches a host joins the maintenance of the host, so the others behind that barrier are
+    among them (M-12).
+    """
+    directory = Directory(state)
+    scopes = {scope_id for command in commands for scope_id in concerns(command)}
+    for hosts in map(arrival_hosts, commands):
+        if hosts is None or hosts:
+            for host, barriers in (PENDING.find(state.text) or {}).items():
+                if hosts is None or host in hosts:
+                    scopes.update(*map(directory.scopes_behind, barriers))
+    return directory.together(scopes)
 
 
 class _ScopeChange(NamedTuple):
@@ -253,6 +271,10 @@ class FoldView:
         """Return a pending event."""
         scope_id, known = self._directory.event(event_id)
         return self.scope(scope_id).events[known]
+
+    def scopes_behind(self, barrier: BarrierId) -> tuple[ScopeId, ...]:
+        """Return the scopes with events behind a barrier."""
+        return self._directory.scopes_behind(barrier)
 
     def scopes(self) -> tuple[Scope, ...]:
         """Return all scopes."""

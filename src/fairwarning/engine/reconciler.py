@@ -110,6 +110,8 @@ class Reconciler:
         self.wake: Callable[[], None] = without_timer
         self._fleet = fleet
         self._deadlines = Deadlines()
+        #: Since when scopes have something to do that was in their events' way before (M-09).
+        self._unblocked: dict[ScopeId, datetime] = {}
         #: The turns of scopes that are due elsewhere first; each counts as the scope's deadline.
         self._turns: dict[ScopeId, Turn] = {}
         self._looks: dict[ScopeId, Look] = {}
@@ -133,11 +135,14 @@ class Reconciler:
         """Take note of a scope's committed state; None if it was removed."""
         if scope is None:
             self._deadlines.put(scope_id, None)
+            self._unblocked.pop(scope_id, None)
             self._turns.pop(scope_id, None)
             self._looks.pop(scope_id, None)
             self._unseen.pop(scope_id, None)
             self._retry_at.pop(scope_id, None)
             return
+        if scope_id in self._unblocked and not any(event.blocked for event in scope.events.values()):
+            del self._unblocked[scope_id]
         started = _started_events(scope)
         if not started:
             self._looks.pop(scope_id, None)
@@ -150,6 +155,13 @@ class Reconciler:
         """Take note of every scope anew: the policy or the whole state has changed."""
         for scope_id, scope in self._fleet.scopes().items():
             self.note_scope(scope_id, scope)
+
+    def note_unblocked(self, scope_id: ScopeId) -> None:
+        """Take note that what blocks events of a scope may be out of their way; the scope is due."""
+        scope = self._fleet.scopes().get(scope_id)
+        if scope is not None:
+            self._unblocked[scope_id] = self._fleet.clock.now()
+            self._schedule(scope)
 
     def look(self, scope_id: ScopeId) -> None:
         """Look at the impacts of a scope again, at once."""
@@ -296,7 +308,13 @@ class Reconciler:
         finally:
             self._release(scope_id)
         if due or outcomes:
-            await self._submit(scope_id, outcomes)
+            unblocked_at = self._unblocked.pop(scope_id, None)
+            try:
+                await self._submit(scope_id, outcomes)
+            except Exception:
+                if unblocked_at is not None:
+                    self._unblocked.setdefault(scope_id, unblocked_at)
+                raise
 
     async def _submit(self, scope_id: ScopeId, outcomes: Mapping[Impact, Observation]) -> None:
         def build(view: View) -> Plan:
@@ -424,9 +442,8 @@ class Reconciler:
         look = self._looks.get(scope.id)
         deadline = next_deadline(scope, self._fleet.polled_at(scope.id), self._fleet.policy)
         again_at = None if look is None else look.again_at
-        if deadline is None or (again_at is not None and again_at < deadline):
-            return again_at
-        return deadline
+        instants = deadline, again_at, self._unblocked.get(scope.id)
+        return min((instant for instant in instants if instant is not None), default=None)
 
     def _schedule(self, scope: Scope) -> None:
         deadline, turn = self._deadline(scope), self._turns.get(scope.id)

@@ -14,7 +14,17 @@ from fairwarning.core.changes import Change, PollsRecorded
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import FairWarningError
 from fairwarning.core.history import CommandRefused, Note
-from fairwarning.core.model import Event, EventId, Machine, MachineRef, Principal, Scope, ScopeId, derive_id
+from fairwarning.core.model import (
+    BarrierId,
+    Event,
+    EventId,
+    Machine,
+    MachineRef,
+    Principal,
+    Scope,
+    ScopeId,
+    derive_id,
+)
 
 #: Texts that other packages store with the fleet, by key; None removes the text.
 Texts = Mapping[str, str | None]
@@ -56,6 +66,10 @@ class View(Protocol):
 
     def scopes_of_set(self, set_id: str) -> tuple[Scope, ...]:
         """Return the scopes of a set: one, or one per zone; none if there is no such set."""
+        ...
+
+    def scopes_behind(self, barrier: BarrierId) -> tuple[ScopeId, ...]:
+        """Return the scopes with events behind a barrier."""
         ...
 
     def scopes(self) -> tuple[Scope, ...]:

@@ -4,10 +4,22 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
+from types import MappingProxyType
 
 from fairwarning.core.document.render import Json
 from fairwarning.core.inventory import InventoryRecord, InventoryVersion, ReplacedInventory
-from fairwarning.core.model import EventId
+from fairwarning.core.maintenance.values import (
+    Budget,
+    Hold,
+    Maintenance,
+    OnSilence,
+    PendingMaintenances,
+    Phase,
+    Places,
+    Turn,
+)
+from fairwarning.core.model import BarrierId, EventId, HostId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +79,79 @@ def read_inventory(text: str) -> InventoryRecord:
 def _read_version(stored: Mapping[str, str | int | None]) -> InventoryVersion:
     number = stored["number"]
     return InventoryVersion(digest=str(stored["digest"]), number=None if number is None else int(number))
+
+
+def write_maintenance(maintenance: Maintenance) -> str:
+    """Return the text of a maintenance."""
+    return json.dumps(asdict(maintenance), default=datetime.isoformat)
+
+
+@lru_cache(maxsize=1024)
+def read_maintenance(text: str) -> Maintenance:
+    """Return the maintenance that a text is."""
+    stored = json.loads(text)
+    instants = {name: _read_instant(stored[name]) for name in ("opens", "closes", "ended_at")}
+    return Maintenance(
+        **{
+            **stored,
+            **instants,
+            "created_at": datetime.fromisoformat(stored["created_at"]),
+            "not_before": datetime.fromisoformat(stored["not_before"]),
+            "on_silence": OnSilence(stored["on_silence"]),
+            "phase": Phase(stored["phase"]),
+            "machines": tuple(stored["machines"]),
+        }
+    )
+
+
+def write_pending(pending: PendingMaintenances) -> str:
+    """Return the text of the maintenances that are not over."""
+    return json.dumps({host: list(ids) for host, ids in pending.items()})
+
+
+@lru_cache(maxsize=4)
+def read_pending(text: str) -> PendingMaintenances:
+    """Return the maintenances that are not over, by host."""
+    stored = json.loads(text)
+    return MappingProxyType({HostId(host): tuple(map(BarrierId, ids)) for host, ids in stored.items()})
+
+
+def write_hold(hold: Hold) -> str:
+    """Return the text of a hold."""
+    return json.dumps(asdict(hold), default=datetime.isoformat)
+
+
+def read_hold(text: str) -> Hold:
+    """Return the hold that a text is."""
+    stored = json.loads(text)
+    return Hold(reason=stored["reason"], by=stored["by"], since=datetime.fromisoformat(stored["since"]))
+
+
+def write_budgets(budgets: tuple[Budget, ...]) -> str:
+    """Return the text of the budgets of a fleet."""
+    return json.dumps([asdict(budget) for budget in budgets])
+
+
+@lru_cache(maxsize=4)
+def read_budgets(text: str) -> tuple[Budget, ...]:
+    """Return the budgets of a fleet."""
+    return tuple(Budget(**stored) for stored in json.loads(text))
+
+
+def write_places(places: Places) -> str:
+    """Return the text of the places of a group."""
+    queue = [(turn.not_before.isoformat(), turn.barrier) for turn in places.queue]
+    return json.dumps({"taken": dict(places.taken), "queue": queue})
+
+
+@lru_cache(maxsize=1024)
+def read_places(text: str) -> Places:
+    """Return the places of a group that a text is."""
+    stored = json.loads(text)
+    taken = {EventId(event): tuple(machines) for event, machines in stored["taken"].items()}
+    queue = (Turn(datetime.fromisoformat(at), BarrierId(barrier)) for at, barrier in stored["queue"])
+    return Places(taken=MappingProxyType(taken), queue=tuple(queue))
+
+
+def _read_instant(stored: str | None) -> datetime | None:
+    return None if stored is None else datetime.fromisoformat(stored)

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 
-from fairwarning.core.changes import TextChanged
+from fairwarning.core.changes import EventMilestone, TextChanged
 from fairwarning.core.errors import UnfinishedMigrationError
-from fairwarning.core.model import Machine, MachineModel
+from fairwarning.core.model import Event, Machine, MachineModel
 from fairwarning.core.stored.kinds import kind_of
 from fairwarning.core.stored.releases import NEWEST, DataRelease
 
@@ -26,6 +26,12 @@ StoredPart = type | tuple[type, str]
 SINCE: Mapping[StoredPart, DataRelease] = {
     (Machine, "allocated"): DataRelease.V0_3,
     (MachineModel, "tags"): DataRelease.V0_3,
+    (Event, "opens"): DataRelease.V0_3,
+    (Event, "consent"): DataRelease.V0_3,
+    (Event, "blocked"): DataRelease.V0_3,
+    (EventMilestone, "OPENED"): DataRelease.V0_3,
+    (EventMilestone, "BLOCKED"): DataRelease.V0_3,
+    (EventMilestone, "POSTPONED"): DataRelease.V0_3,
 }
 
 

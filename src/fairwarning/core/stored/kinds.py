@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from fairwarning.core.document.render import Json
 from fairwarning.core.inventory import InventoryRecord
+from fairwarning.core.maintenance.values import Budget, Hold, Maintenance, PendingMaintenances, Places
 from fairwarning.core.policy import Action
 from fairwarning.core.stored import codecs
 from fairwarning.core.stored.codecs import Operation
@@ -159,6 +160,62 @@ SWITCHED_OFF: Kind[Json] = Kind(
     rules="arm.compute.older_documents",
 )
 
+MAINTENANCE: Kind[Maintenance] = Kind(
+    name="maintenance",
+    # A barrier has the name of its host in it.
+    keys=("maintenance:**",),
+    encode=codecs.write_maintenance,
+    decode=codecs.read_maintenance,
+    action=Action.MAINTAIN,
+    rules="core.maintenance.maintain",
+    since=DataRelease.V0_3,
+)
+PENDING: Kind[PendingMaintenances] = Kind(
+    name="list of pending maintenances",
+    keys=("pending-maintenances",),
+    encode=codecs.write_pending,
+    decode=codecs.read_pending,
+    action=Action.MAINTAIN,
+    rules="core.maintenance.bookkeeping",
+    since=DataRelease.V0_3,
+)
+HOLD: Kind[Hold] = Kind(
+    name="hold",
+    keys=("hold",),
+    encode=codecs.write_hold,
+    decode=codecs.read_hold,
+    action=Action.HOLD,
+    rules="core.maintenance.release",
+    since=DataRelease.V0_3,
+)
+HOLD_OF_HOST: Kind[Hold] = Kind(
+    name="hold of a host",
+    keys=("hold:**",),
+    encode=codecs.write_hold,
+    decode=codecs.read_hold,
+    action=Action.HOLD,
+    rules="core.maintenance.release",
+    since=DataRelease.V0_3,
+)
+BUDGETS: Kind[tuple[Budget, ...]] = Kind(
+    name="list of budgets",
+    keys=("budgets",),
+    encode=codecs.write_budgets,
+    decode=codecs.read_budgets,
+    action=Action.APPLY_INVENTORY,
+    rules="core.maintenance.budgets",
+    since=DataRelease.V0_3,
+)
+PLACES: Kind[Places] = Kind(
+    name="places of a group",
+    keys=("places:**",),
+    encode=codecs.write_places,
+    decode=codecs.read_places,
+    action=Action.MAINTAIN,
+    rules="core.maintenance.budgets",
+    since=DataRelease.V0_3,
+)
+
 #: Values of the state, which the journal has.
 KINDS: tuple[StoredKind, ...] = (
     _resource("resource group", "groups", _GROUP),
@@ -180,6 +237,12 @@ KINDS: tuple[StoredKind, ...] = (
     ENDED_SESSION,
     SESSIONS_ENDED,
     INVENTORY,
+    MAINTENANCE,
+    PENDING,
+    HOLD,
+    HOLD_OF_HOST,
+    BUDGETS,
+    PLACES,
 )
 
 

@@ -1,0 +1,238 @@
+"""What may start now, and what keeps the rest from it.
+
+A guest's own requests start as ``barrier`` says. So does what the platform does, unless it is steered: it is
+part of a maintenance, there are budgets, or the fleet is on hold. Behind a steered barrier, all events start
+in one decision or none (M-02), and ``restraints`` says what is in the way.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from fairwarning.core.barrier import is_ready, startable_events
+from fairwarning.core.changes import EventChanged, EventMilestone, TextChanged
+from fairwarning.core.fleet import FleetState
+from fairwarning.core.lifecycle import Signal, advance
+from fairwarning.core.maintenance.budgets import (
+    budgets_of,
+    grouped,
+    limit,
+    machines_of,
+    needs_places,
+    places_of,
+    set_turn,
+)
+from fairwarning.core.maintenance.values import Hold, Maintenance, OnSilence, Turn
+from fairwarning.core.model import (
+    PLATFORM,
+    BarrierId,
+    Event,
+    EventSource,
+    HostId,
+    replace,
+)
+from fairwarning.core.stored.kinds import HOLD, HOLD_OF_HOST, MAINTENANCE
+from fairwarning.formats.counts import format_count
+
+
+class RestraintKind(StrEnum):
+    """What an event may wait for."""
+
+    APPROVAL = "approval"
+    WINDOW = "window"
+    HOLD = "hold"
+    BUDGET = "budget"
+
+
+class Restraint(NamedTuple):
+    """Something that keeps the events behind a barrier from starting."""
+
+    kind: RestraintKind
+    #: What it is, without the kind: the scopes that have not approved, the reason of a hold.
+    detail: str = ""
+    #: When it ends by itself.
+    until: datetime | None = None
+
+    def __str__(self) -> str:
+        """Return the restraint as history and log show it."""
+        colon = ":" if self.kind is RestraintKind.HOLD else ""
+        return f"{self.kind}{colon} {self.detail}"
+
+
+class _Barrier(NamedTuple):
+    """The waiting events behind a steered barrier, all ready or not."""
+
+    id: BarrierId
+    events: tuple[Event, ...]
+    maintenance: Maintenance | None
+
+    @property
+    def turn(self) -> Turn:
+        """When it gets places among others."""
+        return Turn(max(event.not_before for event in self.events), self.id)
+
+    @property
+    def host(self) -> HostId | None:
+        return None if self.maintenance is None else self.maintenance.host
+
+    @property
+    def over_budget(self) -> bool:
+        return self.maintenance is not None and self.maintenance.over_budget
+
+
+def release(fleet: FleetState, now: datetime) -> Iterator[EventChanged | TextChanged]:
+    """L-02: an event starts when it is approved or its notice has ended, unless its barrier holds it."""
+    ready = startable_events(fleet.events(), now)
+    steered = _steered_barriers(fleet, ready)
+    free = [event for event in ready if event.barrier not in steered]
+    yield from _start(free, now)
+    if free:
+        return
+    barriers = sorted(steered.values(), key=lambda barrier: barrier.turn)
+    for barrier in barriers:
+        if not restraints(fleet, barrier.events, now):
+            # One at a time: the places that it takes are missing for the next.
+            yield from _start(barrier.events, now)
+            return
+    for barrier in barriers:
+        yield from _keep_back(fleet, barrier, now)
+
+
+def end_silence(fleet: FleetState, now: datetime) -> Iterator[EventChanged]:
+    """M-13: a maintenance that needs consent is withdrawn if a machine is silent at NotBefore, or waits."""
+    silent = [event for event in fleet.events() if _is_silent(event, now) and not event.blocked]
+    for barrier in dict.fromkeys(event.barrier for event in silent):
+        scopes = ", ".join(dict.fromkeys(event.scope for event in silent if event.barrier == barrier))
+        maintenance = MAINTENANCE.find(fleet.text, barrier)
+        if maintenance is not None and maintenance.on_silence is OnSilence.SKIP:
+            waiting = [event for event in fleet.events() if event.barrier == barrier and event.waiting]
+            yield from withdraw(waiting, f"no approval of {scopes}", now)
+        else:
+            own = [event for event in silent if event.barrier == barrier]
+            yield from _block(own, f"{RestraintKind.APPROVAL} of {scopes}")
+
+
+def _is_silent(event: Event, now: datetime) -> bool:
+    return event.waiting and event.consent and event.approved_by is None and event.not_before <= now
+
+
+def restraints(fleet: FleetState, events: Sequence[Event], now: datetime) -> list[Restraint]:
+    """Return what keeps the waiting events behind one steered barrier from starting."""
+    barrier = _barrier(fleet, events)
+    found = [*_unready(barrier, now), *_holds(fleet, barrier)]
+    return found or list(_shortages(fleet, barrier))
+
+
+def is_steered(fleet: FleetState, event: Event) -> bool:
+    """Whether more than approvals and NotBefore decides when an event starts."""
+    if event.source is not EventSource.PLATFORM:
+        return False
+    return (
+        MAINTENANCE.find(fleet.text, event.barrier) is not None
+        or HOLD.find(fleet.text) is not None
+        or (needs_places(event) and bool(budgets_of(fleet)))
+    )
+
+
+def held_by(fleet: FleetState, host: HostId | None) -> Hold | None:
+    """Return the hold on a host, or on the fleet; None if there is none."""
+    return HOLD.find(fleet.text) or (None if host is None else HOLD_OF_HOST.find(fleet.text, host))
+
+
+def _steered_barriers(fleet: FleetState, ready: Iterable[Event]) -> Mapping[BarrierId, _Barrier]:
+    ids = {event.barrier for event in ready if is_steered(fleet, event)}
+    if not ids:
+        return {}
+    waiting: dict[BarrierId, list[Event]] = {barrier: [] for barrier in ids}
+    for event in fleet.events():
+        if event.barrier in waiting and event.waiting:
+            waiting[event.barrier].append(event)
+    return {barrier: _barrier(fleet, events) for barrier, events in waiting.items()}
+
+
+def _barrier(fleet: FleetState, events: Sequence[Event]) -> _Barrier:
+    barrier = events[0].barrier
+    return _Barrier(barrier, tuple(events), MAINTENANCE.find(fleet.text, barrier))
+
+
+def _unready(barrier: _Barrier, now: datetime) -> Iterator[Restraint]:
+    opens = max((event.opens for event in barrier.events if event.opens is not None), default=None)
+    if opens is not None:
+        yield Restraint(RestraintKind.WINDOW, "", opens)
+    unready = [event for event in barrier.events if event.approved_by is None and not is_ready(event, now)]
+    if unready:
+        scopes = ", ".join(dict.fromkeys(event.scope for event in unready))
+        yield Restraint(RestraintKind.APPROVAL, f"of {scopes}")
+
+
+def _holds(fleet: FleetState, barrier: _Barrier) -> Iterator[Restraint]:
+    hold = held_by(fleet, barrier.host)
+    if hold is not None:
+        yield Restraint(RestraintKind.HOLD, hold.reason or f"by {hold.by}")
+
+
+def _shortages(fleet: FleetState, barrier: _Barrier) -> Iterator[Restraint]:
+    """Yield the groups of a barrier that have no room for it (M-05, M-06)."""
+    budgets = budgets_of(fleet)
+    if not budgets or not all(map(needs_places, barrier.events)):
+        return
+    mine = {event.id for event in barrier.events}
+    for group, names in grouped(budgets, machines_of(fleet, barrier.events)).items():
+        places, most = places_of(fleet, group), limit(budgets, group)
+        others = frozenset(
+            name for event, taken in places.taken.items() if event not in mine for name in taken
+        )
+        first = next((turn for turn in places.queue if turn.barrier != barrier.id), None)
+        if len(names) > most and not barrier.over_budget:
+            needs = format_count(len(names), "machine")
+            yield Restraint(RestraintKind.BUDGET, f"{group}: {needs} at once, and {most} is the most")
+        elif others - names and len(names | others) > most:
+            yield Restraint(RestraintKind.BUDGET, f"{group}: {', '.join(sorted(others - names))} is down")
+        elif first is not None and first < barrier.turn:
+            yield Restraint(RestraintKind.BUDGET, f"{group}: {_name(fleet, first.barrier)} comes first")
+
+
+def _name(fleet: FleetState, barrier: BarrierId) -> str:
+    maintenance = MAINTENANCE.find(fleet.text, barrier)
+    return "an earlier event" if maintenance is None else maintenance.subject
+
+
+def _start(events: Iterable[Event], now: datetime) -> Iterator[EventChanged]:
+    for event in events:
+        started = replace(advance(event, Signal.RELEASED, now), blocked=False)
+        by = event.approved_by or "notice"
+        yield EventChanged(scope=event.scope, event=started, what=EventMilestone.STARTED, by=by)
+
+
+def _keep_back(fleet: FleetState, barrier: _Barrier, now: datetime) -> Iterator[EventChanged | TextChanged]:
+    """Yield what the events behind a barrier wait for, once, and the barrier's turn for places."""
+    found = restraints(fleet, barrier.events, now)
+    short = all(restraint.kind is RestraintKind.BUDGET for restraint in found)
+    groups = grouped(budgets_of(fleet), machines_of(fleet, barrier.events))
+    hopeless = any(len(names) > limit(budgets_of(fleet), group) for group, names in groups.items())
+    hopeless = hopeless and not barrier.over_budget
+    reason = "; ".join(map(str, found))
+    if short and hopeless and barrier.maintenance is not None:
+        yield from withdraw(barrier.events, reason, now)
+        return
+    yield from set_turn(fleet, groups, barrier.turn, waits=short and not hopeless)
+    yield from _block((event for event in barrier.events if is_ready(event, now)), reason)
+
+
+def _block(events: Iterable[Event], reason: str) -> Iterator[EventChanged]:
+    for event in events:
+        if not event.blocked:
+            blocked, by = replace(event, blocked=True), str(PLATFORM)
+            yield EventChanged(
+                scope=event.scope, event=blocked, what=EventMilestone.BLOCKED, by=by, reason=reason
+            )
+
+
+def withdraw(events: Iterable[Event], reason: str, now: datetime) -> Iterator[EventChanged]:
+    """Yield the end of waiting events; the history says why."""
+    for event in events:
+        gone = advance(event, Signal.CANCELLED, now)
+        yield EventChanged(
+            scope=event.scope, event=gone, what=EventMilestone.CANCELLED, by=str(PLATFORM), reason=reason
+        )

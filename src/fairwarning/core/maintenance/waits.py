@@ -1,0 +1,51 @@
+"""Says what events wait for, in sentences."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from fairwarning.core.barrier import held_events
+from fairwarning.core.fleet import FleetState
+from fairwarning.core.maintenance.release import (
+    Restraint,
+    RestraintKind,
+    held_by,
+    is_steered,
+    restraints,
+)
+from fairwarning.core.model import BarrierId, Event, EventId
+from fairwarning.core.stored.kinds import MAINTENANCE
+from fairwarning.formats.timestamps import for_people
+
+
+def waits(fleet: FleetState, now: datetime) -> Iterator[tuple[EventId, str]]:
+    """Yield what waiting events wait for, besides approvals and notices of their own.
+
+    Everything behind the barriers of these events has to be in the state.
+    """
+    waiting: dict[BarrierId, list[Event]] = {}
+    for event in fleet.events():
+        if event.waiting:
+            waiting.setdefault(event.barrier, []).append(event)
+    for events in waiting.values():
+        if not any(_is_shown_steered(fleet, event) for event in events):
+            yield from held_events(events, now)
+            continue
+        sentence = " · ".join(map(_sentence, restraints(fleet, events, now)))
+        yield from ((event.id, sentence) for event in events if sentence)
+
+
+def _is_shown_steered(fleet: FleetState, event: Event) -> bool:
+    """Whether an event waits for more than Azure's do."""
+    if event.blocked:
+        return True
+    if not is_steered(fleet, event):
+        return False
+    maintenance = MAINTENANCE.find(fleet.text, event.barrier)
+    host = None if maintenance is None else maintenance.host
+    return held_by(fleet, host) is not None or (maintenance is not None and maintenance.dated)
+
+
+def _sentence(restraint: Restraint) -> str:
+    if restraint.kind is RestraintKind.WINDOW and restraint.until is not None:
+        return f"window, {for_people(restraint.until)}"
+    return str(restraint)

@@ -1,0 +1,263 @@
+"""At most so many machines of a group are down at once, whoever asked."""
+
+import pytest
+
+from fairwarning.core.errors import OverBudgetError
+from fairwarning.core.maintenance.values import Budget, OnSilence, Phase, Places
+from fairwarning.core.model import OPERATOR
+from fairwarning.core.stored.kinds import PLACES
+from tests.core.maintained import TWO_HOSTS, MaintainedFleet
+from tests.fleet_harness import run
+
+ONE_EACH = Budget(each="scope", most=1)
+
+THREE_HOSTS = {
+    "web": {"web_0": "kvm-1", "web_1": "kvm-2", "web_2": "kvm-3"},
+    "db": {"db_0": "kvm-1", "db_1": "kvm-3"},
+}
+
+
+@pytest.mark.rule("M-05")
+def test_two_replicas_are_never_down_together() -> None:
+    fleet = MaintainedFleet(TWO_HOSTS, ONE_EACH)
+    fleet.maintain("kvm-1")
+    second = fleet.maintain("kvm-2")
+    fleet.approve_all()
+
+    assert fleet.down() == ["db/db_0", "web/web_0"]
+    assert fleet.waits_for("app") == "budget scope=web: web/web_0 is down"
+
+    fleet.complete("db")
+    assert fleet.phase(second) is Phase.SCHEDULED
+    fleet.complete("web")
+    assert fleet.down() == ["app/app_0", "web/web_1"]
+
+
+@pytest.mark.rule("M-05")
+def test_without_a_budget_both_hosts_go_down() -> None:
+    fleet = MaintainedFleet(TWO_HOSTS)
+    fleet.maintain("kvm-1")
+    fleet.maintain("kvm-2")
+    fleet.approve_all()
+
+    assert fleet.down() == ["app/app_0", "db/db_0", "web/web_0", "web/web_1"]
+
+
+@pytest.mark.rule("M-05")
+def test_a_budget_of_a_tag_counts_machines_of_all_scopes() -> None:
+    tags = {"db_0": {"db": "orders"}, "app_0": {"db": "orders"}, "web_0": {"db": "users"}}
+    fleet = MaintainedFleet(TWO_HOSTS, Budget(each="db", most=1), tags=tags)
+    fleet.maintain("kvm-1")
+    fleet.maintain("kvm-2")
+    fleet.approve_all()
+
+    assert fleet.down() == ["db/db_0", "web/web_0"]
+    assert fleet.waits_for("app") == "budget db=orders: db/db_0 is down"
+
+
+@pytest.mark.rule("M-05")
+def test_a_group_may_have_a_budget_of_its_own() -> None:
+    fleet = MaintainedFleet(TWO_HOSTS, ONE_EACH, Budget(each="scope", group="web", most=2))
+    fleet.maintain("kvm-1")
+    fleet.maintain("kvm-2")
+    fleet.approve_all()
+
+    assert fleet.down() == ["app/app_0", "db/db_0", "web/web_0", "web/web_1"]
+
+
+@pytest.mark.rule("M-05")
+def test_what_can_never_fit_is_refused_with_both_numbers() -> None:
+    fleet = MaintainedFleet({"web": {"web_0": "kvm-1", "web_1": "kvm-1"}}, ONE_EACH)
+
+    with pytest.raises(OverBudgetError, match="2 machines of scope=web down at once, and the budget is 1"):
+        fleet.maintain("kvm-1")
+    with pytest.raises(OverBudgetError):
+        fleet.cause("freeze", "web_0", "web_1")
+
+    assert fleet.pending("web") == ()
+
+
+@pytest.mark.rule("M-05")
+def test_over_budget_starts_when_no_other_machine_of_the_group_is_down() -> None:
+    machines = {"web": {"web_0": "kvm-1", "web_1": "kvm-1", "web_2": "kvm-2"}}
+    fleet = MaintainedFleet(machines, ONE_EACH)
+    fleet.maintain("kvm-2")
+    fleet.approve_all()
+    assert fleet.down() == ["web/web_2"]
+
+    fleet.maintain("kvm-1", over_budget=True)
+    fleet.approve_all()
+
+    assert fleet.down() == ["web/web_2"]
+    fleet.complete()
+    assert fleet.down() == ["web/web_0", "web/web_1"]
+
+
+@pytest.mark.rule("M-05")
+def test_a_maintenance_that_a_newcomer_makes_too_large_is_withdrawn_when_it_is_due() -> None:
+    fleet = MaintainedFleet(TWO_HOSTS, ONE_EACH)
+    maintained = fleet.maintain("kvm-1", opens="5h")
+    fleet.move("web_1", "kvm-1")
+
+    fleet.advance("5h")
+
+    assert fleet.phase(maintained) is Phase.WITHDRAWN
+    assert fleet.maintenance(maintained).reason == "budget scope=web: 2 machines at once, and 1 is the most"
+    assert fleet.down() == []
+
+
+@pytest.mark.rule("M-06")
+def test_the_earliest_not_before_comes_first_and_reserves_its_places() -> None:
+    fleet = MaintainedFleet(THREE_HOSTS, ONE_EACH)
+    fleet.maintain("kvm-2", opens="1h")
+    fleet.maintain("kvm-1", opens="2h")
+    fleet.maintain("kvm-3", opens="3h")
+    fleet.approve_all()
+    fleet.advance("4h")
+
+    # web_1 is down, so kvm-1 waits; it has reserved the place of db, so kvm-3 does not pass it there.
+    assert fleet.down() == ["web/web_1"]
+    fleet.complete()
+    assert fleet.down() == ["db/db_0", "web/web_0"]
+    fleet.complete()
+    assert fleet.down() == ["db/db_1", "web/web_2"]
+
+
+@pytest.mark.rule("M-06")
+def test_what_is_on_hold_reserves_nothing() -> None:
+    fleet = MaintainedFleet(THREE_HOSTS, ONE_EACH)
+    fleet.maintain("kvm-2", opens="1h")
+    fleet.maintain("kvm-1", opens="2h")
+    fleet.maintain("kvm-3", opens="3h")
+    fleet.approve_all()
+    fleet.advance("4h")
+    fleet.hold("DIMM", host="kvm-1")
+
+    fleet.complete()
+
+    assert fleet.down() == ["db/db_1", "web/web_2"]
+    fleet.unhold(host="kvm-1")
+    fleet.complete()
+    assert fleet.down() == ["db/db_0", "web/web_0"]
+
+
+@pytest.mark.rule("M-07")
+@pytest.mark.parametrize("cause", ["restart", "hardware-failure"])
+def test_owners_and_failures_take_places_and_never_wait(cause: str) -> None:
+    fleet = MaintainedFleet(TWO_HOSTS, ONE_EACH)
+    fleet.maintain("kvm-1")
+    fleet.approve_all()
+
+    fleet.cause(cause, "web_1")
+
+    assert fleet.down() == ["db/db_0", "web/web_0", "web/web_1"]
+    fleet.complete()
+    fleet.cause(cause, "web_0")
+    fleet.maintain("kvm-2")
+    fleet.approve_all("app", "web")
+    assert fleet.down() == ["web/web_0"]
+    fleet.complete()
+    assert fleet.down() == ["app/app_0", "web/web_1"]
+
+
+@pytest.mark.rule("M-14")
+def test_a_group_says_who_has_its_places_and_who_waits() -> None:
+    fleet = MaintainedFleet(TWO_HOSTS, ONE_EACH)
+    fleet.maintain("kvm-1")
+    second = fleet.maintain("kvm-2")
+    fleet.approve_all()
+
+    places = fleet.places("scope=web")
+
+    assert places.down() == {"web/web_0"}
+    assert [turn.barrier for turn in places.queue] == [second.maintenance.id]
+    fleet.complete()
+    fleet.complete()
+    assert list(fleet.engine.view().keys_under(PLACES.prefix)) == []
+
+
+@pytest.mark.rule("M-14")
+def test_a_cancelled_event_no_longer_waits_for_a_place() -> None:
+    fleet = MaintainedFleet(TWO_HOSTS, ONE_EACH)
+    fleet.maintain("kvm-1")
+    fleet.maintain("kvm-2")
+    fleet.approve_all()
+
+    run(fleet.control.maintenances.cancel(OPERATOR, "kvm-2"))
+
+    assert fleet.places("scope=web").queue == ()
+    assert fleet.places("scope=app") == Places()
+
+
+@pytest.mark.rule("M-14")
+def test_a_machine_that_is_removed_gives_its_place_back() -> None:
+    fleet = MaintainedFleet(TWO_HOSTS, ONE_EACH)
+    fleet.maintain("kvm-1")
+    fleet.maintain("kvm-2")
+    fleet.approve_all()
+
+    fleet.cause("delete", "web_0", force=True)
+    fleet.complete("web")
+
+    assert fleet.down() == ["app/app_0", "db/db_0", "web/web_1"]
+
+
+@pytest.mark.rule("M-14")
+def test_places_are_counted_anew_when_the_budgets_change() -> None:
+    fleet = MaintainedFleet(TWO_HOSTS)
+    fleet.maintain("kvm-1")
+    fleet.approve_all()
+
+    fleet.apply(TWO_HOSTS, ONE_EACH)
+
+    assert fleet.places("scope=web").down() == {"web/web_0"}
+    fleet.maintain("kvm-2")
+    fleet.approve_all()
+    assert fleet.down() == ["db/db_0", "web/web_0"]
+    fleet.apply(TWO_HOSTS)
+    assert fleet.down() == ["app/app_0", "db/db_0", "web/web_0", "web/web_1"]
+    assert list(fleet.engine.view().keys_under(PLACES.prefix)) == []
+
+
+@pytest.mark.rule("M-15")
+def test_a_place_that_is_given_back_goes_to_the_first_in_the_queue_at_once() -> None:
+    fleet = MaintainedFleet(THREE_HOSTS, ONE_EACH)
+    for host in ("kvm-2", "kvm-1", "kvm-3"):
+        fleet.maintain(host)
+        fleet.advance("1s")
+    fleet.approve_all()
+
+    (finished,) = [event.id for event in fleet.pending("web") if not event.waiting]
+    fleet.complete("web")
+
+    lines = [(entry.kind, entry.event) for entry in fleet.history()]
+    assert lines.index(("finished", finished)) < lines.index(
+        ("started", next(event.id for event in fleet.pending("db") if not event.waiting))
+    )
+    assert fleet.down() == ["db/db_0", "web/web_0"]
+
+
+@pytest.mark.rule("M-09")
+def test_a_blocked_event_starts_after_a_restart() -> None:
+    fleet = MaintainedFleet(TWO_HOSTS, ONE_EACH)
+    fleet.maintain("kvm-1")
+    fleet.maintain("kvm-2", on_silence=OnSilence.ASK)
+    fleet.approve_all()
+
+    fleet.restart()
+    fleet.complete()
+
+    assert fleet.down() == ["app/app_0", "web/web_1"]
+
+
+@pytest.mark.rule("M-09")
+def test_the_history_says_once_what_a_blocked_event_waits_for() -> None:
+    fleet = MaintainedFleet(TWO_HOSTS, ONE_EACH)
+    fleet.maintain("kvm-1")
+    fleet.maintain("kvm-2")
+    fleet.approve_all()
+    fleet.advance("5h")
+
+    blocked = [entry for entry in fleet.history(fleet.the_event("app").id) if entry.kind == "blocked"]
+
+    assert [entry.reason for entry in blocked] == ["budget scope=web: web/web_0 is down"]

@@ -1,0 +1,85 @@
+"""While the fleet or a host is on hold, nothing of the platform starts there."""
+
+import pytest
+
+from tests.core.maintained import MaintainedFleet
+
+
+@pytest.mark.rule("M-08")
+def test_nothing_of_the_platform_starts_on_hold() -> None:
+    fleet = MaintainedFleet()
+    fleet.hold("firmware")
+    fleet.maintain("kvm-1")
+    fleet.cause("freeze", "app_0")
+
+    fleet.approve_all()
+    fleet.advance("1h")
+
+    assert fleet.down() == []
+    assert fleet.waits_for("web") == fleet.waits_for("app") == "hold: firmware"
+    fleet.unhold()
+    assert fleet.down() == ["app/app_0", "db/db_0", "web/web_0"]
+
+
+@pytest.mark.rule("M-08")
+def test_owners_go_on_while_the_fleet_is_on_hold() -> None:
+    fleet = MaintainedFleet()
+    fleet.hold("firmware")
+
+    fleet.cause("restart", "app_0")
+
+    assert fleet.down() == ["app/app_0"]
+
+
+@pytest.mark.rule("M-08")
+def test_a_hold_of_a_host_is_for_this_host_alone() -> None:
+    fleet = MaintainedFleet()
+    fleet.hold(host="kvm-1")
+    fleet.maintain("kvm-1")
+    fleet.maintain("kvm-2")
+
+    fleet.approve_all()
+
+    assert fleet.down() == ["app/app_0", "web/web_1"]
+    assert fleet.waits_for("db") == "hold: by operator"
+
+
+@pytest.mark.rule("M-08")
+def test_a_hold_lasts_over_a_restart() -> None:
+    fleet = MaintainedFleet()
+    fleet.hold()
+    fleet.restart()
+    fleet.maintain("kvm-1")
+
+    fleet.approve_all()
+
+    assert fleet.down() == []
+    fleet.restart()
+    fleet.unhold()
+    assert fleet.down() == ["db/db_0", "web/web_0"]
+
+
+@pytest.mark.rule("M-08")
+def test_a_hold_does_not_stop_what_has_started() -> None:
+    fleet = MaintainedFleet()
+    fleet.maintain("kvm-1")
+    fleet.approve_all()
+
+    fleet.hold()
+    fleet.complete()
+
+    assert fleet.pending("web") == fleet.pending("db") == ()
+
+
+@pytest.mark.rule("M-08")
+def test_a_window_that_closes_on_hold_withdraws_the_maintenance() -> None:
+    fleet = MaintainedFleet()
+    fleet.maintain("kvm-1", opens="1h", closes="2h")
+    fleet.approve_all()
+    fleet.hold()
+
+    fleet.advance("3h")
+    fleet.unhold()
+
+    assert fleet.down() == []
+    assert fleet.pending("web") == ()
