@@ -1,4 +1,4 @@
-"""Text formats that packages share: durations, timestamps, counts, logs, metrics, TOML, hidden characters.
+"""Text formats that packages share: durations, instants, counts, logs, metrics, TOML, hidden characters.
 
 Imports nothing of fairwarning.
 """

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 #: The names of days and months in HTTP; ``strftime`` would use those of the machine's locale.
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 #: Small numbers, written once: documents with many events have many dates.
@@ -13,7 +13,7 @@ _TWO_DIGITS = tuple(f"{number:02}" for number in range(60))
 def http_date(when: datetime) -> str:
     """Return an instant as HTTP writes it, such as ``Mon, 19 Sep 2016 18:29:47 GMT``."""
     utc = when.astimezone(UTC)
-    date = f"{_DAYS[utc.weekday()]}, {_TWO_DIGITS[utc.day]} {_MONTHS[utc.month - 1]} {utc.year:04}"
+    date = f"{DAYS[utc.weekday()]}, {_TWO_DIGITS[utc.day]} {_MONTHS[utc.month - 1]} {utc.year:04}"
     return f"{date} {_TWO_DIGITS[utc.hour]}:{_TWO_DIGITS[utc.minute]}:{_TWO_DIGITS[utc.second]} GMT"
 
 
