@@ -392,6 +392,7 @@ class FleetServer:
                 management=lambda: asyncio.shield(self._management),
                 metric_sources=self._metric_sources,
                 streams=self._streams,
+                zone=self._settings.zone,
             )
             return LazyMount(app, lambda: self._console_app(shutdown, control))
 

@@ -1,9 +1,13 @@
 """The file of ``serve``: what it means."""
 
 import json
+import sys
 import tomllib
-from datetime import timedelta
+import zoneinfo
+from collections.abc import Iterator
+from datetime import UTC, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import jsonschema_rs
 import msgspec
@@ -11,6 +15,7 @@ import pytest
 
 from fairwarning.arm.tls import certificates
 from fairwarning.config import TlsSettings
+from fairwarning.config.describe import describe
 from fairwarning.config.serve_file import OverdueTable, schema
 from fairwarning.config.serve_settings import GENERATED_KEYS, load
 from fairwarning.core.causes import CAUSES
@@ -44,6 +49,52 @@ def test_impacts_are_overdue_after_an_hour_unless_their_cause_has_another_limit(
     assert limits.limit("host-reboot") == timedelta(hours=2)
     assert limits.limit("platform-redeploy") == timedelta(days=1)
     assert limits.limit("predicted-failure") == timedelta(hours=3)
+
+
+def test_operators_write_instants_in_utc_or_in_the_zone_of_the_file(tmp_path: Path) -> None:
+    assert load(write(tmp_path, SQLITE), {}).settings.zone is UTC
+    assert loaded(tmp_path, 'zone = "Europe/Berlin"').settings.zone == ZoneInfo("Europe/Berlin")
+
+
+def test_what_a_file_means_includes_its_zone(tmp_path: Path) -> None:
+    meaning = dict(describe(loaded(tmp_path, 'zone = "Europe/Berlin"')))
+
+    assert meaning["time zone"] == "Europe/Berlin, for instants that operators write without an offset"
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [
+        pytest.param("Mars/Olympus", "", id="no such zone"),
+        pytest.param("europe/berlin", " (did you mean Europe/Berlin?)", id="in lower case"),
+        pytest.param("+01:00", "", id="an offset"),
+        pytest.param("../../etc/passwd", "", id="a file"),
+        pytest.param("", "", id="nothing"),
+    ],
+)
+def test_an_unknown_zone_is_refused(tmp_path: Path, name: str, suggestion: str) -> None:
+    refusals = problems(tmp_path, f'zone = "{name}"\n{SQLITE}')
+
+    assert refusals == [f"fleet.toml: zone: unknown time zone {name!r}{suggestion}"]
+
+
+@pytest.fixture
+def no_zones(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hide the time zones of the system and those of the package tzdata."""
+    zoneinfo.reset_tzpath(to=())
+    monkeypatch.setitem(sys.modules, "tzdata", None)
+    yield
+    zoneinfo.reset_tzpath()
+
+
+@pytest.mark.usefixtures("no_zones")
+def test_a_zone_needs_the_time_zone_data_of_the_machine_and_utc_does_not(tmp_path: Path) -> None:
+    refusals = problems(tmp_path, f'zone = "Europe/Berlin"\n{SQLITE}')
+
+    assert refusals == [
+        "fleet.toml: zone: 'Europe/Berlin' cannot be looked up: install tzdata, the time zone data"
+    ]
+    assert loaded(tmp_path, 'zone = "UTC"').settings.zone is UTC
 
 
 def test_every_cause_can_have_a_limit_after_which_it_is_overdue() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 
 import httpx2
 import msgspec
@@ -115,6 +116,7 @@ def operator_client(
     real_clock: bool = False,
     driver: Driver | None = None,
     endpoints: Callable[[MachineRef], str | None] = address,
+    zone: tzinfo = UTC,
 ) -> OperatorTestClient:
     """Return a client of a fleet of these sets; with ``polled``, a machine of each set has polled."""
     start = SystemClock().now() if real_clock else NOON
@@ -131,5 +133,6 @@ def operator_client(
         token=token,
         loopback=loopback,
         shutdown=shutdown,
+        zone=zone,
     )
     return OperatorTestClient(stage, app, shutdown)

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import httpx2
 import msgspec
@@ -26,7 +27,7 @@ def test_manual_time_stands_still_and_shows_the_next_deadline() -> None:
     client.cause("restart", "web_0")
 
     assert clock(client) == schemas.ClockBody(
-        mode="manual", now=NOON, speed=1.0, next_deadline=NOON + timedelta(minutes=15)
+        mode="manual", now=NOON, speed=1.0, next_deadline=NOON + timedelta(minutes=15), zone="UTC"
     )
 
 
@@ -35,8 +36,14 @@ def test_instants_are_written_in_utc() -> None:
 
     assert (
         client.get("/clock")
-        == b'{"mode":"manual","now":"2026-11-16T12:00:00Z","speed":1.0,"next_deadline":null}'
+        == b'{"mode":"manual","now":"2026-11-16T12:00:00Z","speed":1.0,"next_deadline":null,"zone":"UTC"}'
     )
+
+
+def test_the_clock_names_the_zone_in_which_operators_write_instants() -> None:
+    client = operator_client(zone=ZoneInfo("Europe/Berlin"))
+
+    assert clock(client).zone == "Europe/Berlin"
 
 
 def test_advancing_triggers_everything_that_is_due_on_the_way() -> None:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, timedelta, tzinfo
 from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
@@ -123,6 +123,8 @@ class Settings:
     manual_clock: bool = False
     azure_timings: bool = False
     driver: str = "simulated"
+    #: The time zone in which operators write instants.
+    zone: tzinfo = UTC
     #: When impacts of the external driver are overdue.
     overdue: OverdueLimits = DEFAULT_OVERDUE
     data: Path | None = None

@@ -31,6 +31,7 @@ def describe(loaded: LoadedFile) -> Iterator[tuple[str, str]]:
     yield "driver", f"{settings.driver}: {_DRIVERS[settings.driver]}"
     if settings.driver == "external":
         yield "overdue", _overdue(settings.overdue)
+    yield "time zone", f"{settings.zone}, for instants that operators write without an offset"
     yield "history", _history(settings)
     yield "log", f"lines of the level {file.log.level} and above, on stderr, as {file.log.format}"
 

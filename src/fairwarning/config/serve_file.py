@@ -232,6 +232,10 @@ class ServeFile(_Table, frozen=True, kw_only=True):
         Literal["external", "simulated"],
         Meta(description="what acts on machines: your own tools, or nothing (a rehearsal)"),
     ] = "external"
+    zone: Annotated[
+        str,
+        Meta(description="the time zone in which operators write instants", examples=["Europe/Berlin"]),
+    ] = "UTC"
     store: StoreTable
     node: NodeTable = NodeTable()
     operator: OperatorTable = OperatorTable()

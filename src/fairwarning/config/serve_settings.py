@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -45,6 +45,7 @@ from fairwarning.core.policy import (
 )
 from fairwarning.formats import durations, sizes
 from fairwarning.formats.counts import format_count
+from fairwarning.formats.suggestions import did_you_mean
 from fairwarning.private_directory import UnsafeDirectoryError, open_private_directory
 
 T = TypeVar("T")
@@ -83,6 +84,24 @@ def load(path: Path, variables: Mapping[str, str]) -> LoadedFile:
     return LoadedFile(path=path, file=file, settings=settings)
 
 
+def find_zone(name: str) -> tzinfo:
+    """Return a time zone; UTC needs no time zone data.
+
+    Raises:
+        ValueError: there is no such zone, or this machine has no time zone data.
+    """
+    if name == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo, available_timezones
+
+    known = available_timezones()
+    if not known:
+        raise ValueError(f"{name!r} cannot be looked up: install tzdata, the time zone data")
+    if name not in known:
+        raise ValueError(f"unknown time zone {name!r}{did_you_mean(name, known)}")
+    return ZoneInfo(name)
+
+
 class _SettingsReader:
     """Reads the tables one by one, and collects the problems."""
 
@@ -106,6 +125,7 @@ class _SettingsReader:
         return Settings(
             profile=self._profile(),
             driver=file.driver,
+            zone=self._parsed(find_zone, "", "zone", file.zone) or UTC,
             overdue=self._overdue(),
             data=self._path(store.path) if isinstance(store, SqliteTable) else None,
             stale_after=self._stale_after(store) if isinstance(store, PostgresTable) else STALE_AFTER,

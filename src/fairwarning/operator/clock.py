@@ -39,4 +39,5 @@ async def _clock_body(context: OperatorContext) -> schemas.ClockBody:
         now=engine.clock.now(),
         speed=engine.policy.speed,
         next_deadline=engine.next_deadline(),
+        zone=str(context.zone),
     )

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +42,8 @@ class OperatorContext:
     metric_sources: Sequence[Callable[[], Iterable[MetricFamily]]]
     #: Long-lived responses. The operator API and the console share their limit.
     streams: Streams
+    #: The time zone in which operators write instants.
+    zone: tzinfo = UTC
     #: The newest lines of the feed, as they are sent.
     rendered_feed: RenderedFeed = field(default_factory=RenderedFeed)
 

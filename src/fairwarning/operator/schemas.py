@@ -314,12 +314,13 @@ class AnnouncedBody(Struct, frozen=True, kw_only=True):
 
 
 class ClockBody(Struct, frozen=True, kw_only=True):
-    """The fleet's time, and the next deadline."""
+    """The fleet's time, the next deadline, and the time zone in which operators write instants."""
 
     mode: Literal["real", "manual"]
     now: datetime
     speed: float
     next_deadline: datetime | None
+    zone: str
 
 
 class HistoryLineBody(Struct, frozen=True, kw_only=True):
