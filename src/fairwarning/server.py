@@ -310,7 +310,12 @@ class FleetServer:
         """Bring the fleet in step with the inventory; another node may do the same meanwhile."""
         version = serve.inventory_version
         sync = await Control(self.engine).apply_inventory(
-            PLATFORM, serve.inventory, version, replaces=serve.replaces, remove_most=serve.remove_most
+            PLATFORM,
+            serve.inventory,
+            version,
+            budgets=serve.budgets,
+            replaces=serve.replaces,
+            remove_most=serve.remove_most,
         )
         self.engine.membership.inventory = str(version)
         if sync.written or sync.removed:
@@ -372,7 +377,8 @@ class FleetServer:
         from fairwarning.streams import Streams
 
         host, port = self._settings.operator_address
-        shutdown, control = asyncio.Event(), Control(self.engine, self._open_endpoints)
+        shutdown = asyncio.Event()
+        control = Control(self.engine, self._open_endpoints, self._settings.zone)
         serve = self._settings.serve
         tls = None if serve is None or not serve.operator_tls else await self._tls_context()
         listener = self._http_listener("operator", self._shares.operator, tls)
@@ -392,7 +398,6 @@ class FleetServer:
                 management=lambda: asyncio.shield(self._management),
                 metric_sources=self._metric_sources,
                 streams=self._streams,
-                zone=self._settings.zone,
             )
             return LazyMount(app, lambda: self._console_app(shutdown, control))
 

@@ -127,12 +127,11 @@ def operator_client(
     stage.engine.membership.serving = True
     shutdown = asyncio.Event()
     app = create_app(
-        Control(stage.engine),
+        Control(stage.engine, zone=zone),
         endpoints=endpoints,
         alternatives=lambda ref: (f"unix:/run/{ref.name}.sock",),
         token=token,
         loopback=loopback,
         shutdown=shutdown,
-        zone=zone,
     )
     return OperatorTestClient(stage, app, shutdown)

@@ -24,6 +24,7 @@ from fairwarning.cli.client import (
     decode,
 )
 from fairwarning.cli.completion import complete_events, complete_hosts, complete_machines
+from fairwarning.cli.host import announce_maintenances
 from fairwarning.cli.lookup import pending_events, recorded_event, suggest_machines
 from fairwarning.cli.options import DURATION_TEXT, EVENT, SPEED, CauseChoice, json_option
 from fairwarning.cli.output import (
@@ -39,6 +40,7 @@ from fairwarning.cli.output import (
 from fairwarning.config import PROGRAM
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.document.render import Json
+from fairwarning.core.maintenance.values import OnSilence
 from fairwarning.core.model import EventType
 
 _CAUSE_LIST = "\n".join(f"  {name:<22} {cause.summary}" for name, cause in CAUSES.items())
@@ -135,7 +137,7 @@ def _print_events(body: bytes, json_: bool) -> None:
     if not pending:
         print_note("no events are pending")
         return
-    print_table(watch.EVENT_HEADINGS, map(watch.event_row, pending))
+    watch.print_events(pending)
 
 
 @click.command(epilog="\b\nCauses:\n" + _CAUSE_LIST)
@@ -152,6 +154,16 @@ def _print_events(body: bytes, json_: bool) -> None:
     "--kind", type=click.Choice(list(map(str, EventType))), help="Event type, if the cause allows several."
 )
 @click.option("--force", is_flag=True, help="Delete without notice.")
+@click.option("--at", help="Maintenance: start at this instant at the earliest, such as 'Thu 02:00' or +5h.")
+@click.option("--until", help="Maintenance: withdraw what has not started at this instant.")
+@click.option("--key", help="Maintenance: a repetition with the same key changes nothing.")
+@click.option(
+    "--on-silence",
+    type=click.Choice(list(map(str, OnSilence))),
+    help="Maintenance: what to do at NotBefore if a machine has not approved.  [default: proceed]",
+)
+@click.option("--over-budget", is_flag=True, help="Maintenance: start although a budget is too small for it.")
+@click.option("--dry-run", is_flag=True, help="Maintenance: show what would be announced.")
 @json_option
 def cause(
     what: str,
@@ -160,6 +172,12 @@ def cause(
     notice: str | None,
     kind: str | None,
     force: bool,
+    at: str | None,
+    until: str | None,
+    key: str | None,
+    on_silence: str | None,
+    over_budget: bool,
+    dry_run: bool,
     json_: bool,
 ) -> None:
     """Trigger an event on one or more machines.
@@ -169,11 +187,15 @@ def cause(
     once, as on Azure. A name that several scopes have is written as scope/name. With several hosts, each is
     a request of its own: a host that is refused does not undo the others, and the exit code is 1.
 
+    The options of maintenance are for planned causes of the platform: with --at, approvals before the
+    instant mean that a machine is ready, and nothing starts before it.
+
     \b
     Example:
       fairwarning cause restart web_0
       fairwarning cause freeze --host host-web-0-0 --notice 30s
       fairwarning cause hardware-failure db --kind Reboot
+      fairwarning cause host-reboot --host kvm-17 --at 'Thu 02:00' --until 'Thu 06:00' --key CHG-1234
     """
     if not machines and not host:
         raise click.UsageError("name a machine, or a host with --host")
@@ -182,6 +204,22 @@ def cause(
     request: dict[str, Json] = {"cause": what, "machines": [*machines], "force": force}
     request |= {key: value for key, value in (("notice", notice), ("kind", kind)) if value}
     client = connect()
+    steering: dict[str, Json] = {
+        "at": at,
+        "until": until,
+        "key": key,
+        "on_silence": on_silence,
+        "over_budget": over_budget,
+        "dry_run": dry_run,
+    }
+    if any(steering.values()):
+        if kind or force:
+            raise click.UsageError("--kind and --force are not for maintenance")
+        del request["force"]
+        request |= {name: value for name, value in steering.items() if value}
+        with suggest_machines(client, machines):
+            announce_maintenances(client, request, host, json_)
+        return
     if len(host) > 1:
         _cause_on_hosts(client, request, host, json_)
         return
@@ -328,7 +366,7 @@ def _print_changed(bodies: Sequence[bytes], json_: bool) -> None:
     if json_:
         print_json([json.loads(body) for body in bodies])
     else:
-        print_table(watch.EVENT_HEADINGS, (watch.event_row(decode(body, EventInfo)) for body in bodies))
+        watch.print_events(decode(body, EventInfo) for body in bodies)
 
 
 @click.command()

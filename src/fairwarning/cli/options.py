@@ -130,6 +130,13 @@ def _machine_address(text: str) -> tuple[str, str]:
     return name, str(ip_address(address))
 
 
+def _moved(text: str) -> tuple[str, str]:
+    machine, _, host = text.partition("=")
+    if not machine or not host:
+        raise ValueError(text)
+    return machine, host
+
+
 def _endpoint(text: str) -> str:
     parts = urlsplit(text)
     # The property raises ValueError for an invalid port.
@@ -177,6 +184,7 @@ DURATION_TEXT = ParsedType("duration", "duration", _DURATIONS, _duration_text)
 COUNTED = ParsedType("name=count", "name and count", "e.g. web=3", _counted)
 HOST = ParsedType("host", "address", "e.g. 127.0.0.1, 0.0.0.0", lambda text: str(ip_address(text)))
 HOST_PORT = ParsedType("host:port", "address", "e.g. 127.0.0.1:8080", _host_port)
+MOVED = ParsedType("machine=host", "machine and host", "e.g. web_0=kvm-20", _moved)
 ADDRESS = ParsedType("machine=address", "machine and address", "e.g. web_0=10.0.0.4", _machine_address)
 ENDPOINT = ParsedType("url", "URL", "e.g. http://169.254.169.254", _endpoint)
 REPLAY = ParsedType("file", "recording", "e.g. recording.jsonl, web_0=recording.jsonl", _replay)

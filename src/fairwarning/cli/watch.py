@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from fairwarning.cli.client import EventInfo, HistoryLine, OperatorClient, decode
@@ -13,6 +13,7 @@ from fairwarning.cli.output import (
     json_member,
     print_json_line,
     print_note,
+    print_table,
 )
 from fairwarning.formats.hidden_characters import escape_hidden
 
@@ -20,6 +21,8 @@ from fairwarning.formats.hidden_characters import escape_hidden
 _SENTENCES: Mapping[str, str] = {
     "scheduled": "{what} is scheduled by {by}",
     "approved": "{what} is approved by {by}",
+    "blocked": "{what} is due and waits for {reason}",
+    "postponed": "{what} is postponed by {by}",
     "started": "{what} has started",
     "progressed": "{what} is reported as done by {by}: {reason}",
     "finished": "{what} is over",
@@ -32,12 +35,17 @@ _SENTENCES: Mapping[str, str] = {
     "advanced": "the {what} is advanced by {by}: {reason}",
     "speed": "the speed of the {what} is set by {by}: {reason}",
     "restored": "the {what} is restored by {by}: {reason}",
+    "held": "{reason} is on hold, by {by}",
+    "unheld": "{reason} is no longer on hold, by {by}",
 }
 
 #: How many seconds to wait before connecting again.
 RECONNECT_DELAY = 1.0
 
-EVENT_HEADINGS = ("EVENT", "TYPE", "STATUS", "MACHINES", "NOT BEFORE")
+#: The longest wait that is shown beside the status of an event.
+_LONGEST_IN_STATUS = 40
+
+_EVENT_HEADINGS = ("EVENT", "TYPE", "STATUS", "MACHINES", "NOT BEFORE")
 
 
 def sentence(line: HistoryLine) -> str:
@@ -52,16 +60,32 @@ def timed_sentence(line: HistoryLine, now: datetime) -> str:
     return f"{format_instant(line.at, now)}  {sentence(line)}"
 
 
-def event_row(event: EventInfo) -> tuple[str, ...]:
-    """Return a pending event as a row of a table."""
+def print_events(events: Iterable[EventInfo]) -> None:
+    """Print pending events as a table; long waits have a column of their own."""
+    listed = list(events)
+    waits = [event.waits_for or "-" for event in listed]
+    if all(len(reason) <= _LONGEST_IN_STATUS for reason in waits):
+        print_table(_EVENT_HEADINGS, (_event_row(event, _status(event)) for event in listed))
+        return
+    rows = ((*_event_row(event, _answer(event)), reason) for event, reason in zip(listed, waits, strict=True))
+    print_table((*_EVENT_HEADINGS, "WAITS FOR"), rows)
+
+
+def _event_row(event: EventInfo, status: str) -> tuple[str, ...]:
     when = format_instant(event.not_before) if event.status == "Scheduled" else "-"
-    return event.id, event.type or "-", _status(event), join_names(event.resources), when
+    return event.id, event.type or "-", status, join_names(event.resources), when
 
 
 def _status(event: EventInfo) -> str:
+    if event.waits_for is not None and not event.overdue:
+        return f"{_answer(event)}, waits for {event.waits_for}"
+    return _answer(event)
+
+
+def _answer(event: EventInfo) -> str:
     if event.overdue:
         return f"{event.status}, overdue"
-    return event.status if event.waits_for is None else f"approved, waits for {event.waits_for}"
+    return "approved" if event.status == "Scheduled" and event.approved_by is not None else event.status
 
 
 def print_pending(body: bytes) -> None:

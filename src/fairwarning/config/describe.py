@@ -87,7 +87,9 @@ def _machines(serve: ServeSettings) -> str:
     alone = sum(scope.facts.kind is ScopeKind.STANDALONE for scope in serve.inventory)
     total, in_sets = format_count(machines, "machine"), format_count(len(sets), "set")
     version = f"inventory {serve.inventory_version}"
-    return f"{total}: {alone} standalone, {machines - alone} in {in_sets}; {version}"
+    limits = [f"{budget.most} of each {budget.group or budget.each}" for budget in serve.budgets]
+    down = f"; down at once: at most {', '.join(limits)}" if limits else ""
+    return f"{total}: {alone} standalone, {machines - alone} in {in_sets}; {version}{down}"
 
 
 def _overdue(limits: OverdueLimits) -> str:

@@ -2,8 +2,8 @@
 
 An inventory of many machines is a CSV file: the TOML parser takes a second for 10,000 tables.
 
-The version of an inventory without a number is a hash of the keys that its sets and machines have. Neither
-their order nor the defaults of a release matter, so nodes of two releases agree about the same file.
+The version of an inventory without a number is a hash of the keys that its sets, budgets and machines have.
+Neither their order nor the defaults of a release matter, so nodes of two releases agree about the same file.
 """
 
 import csv
@@ -20,11 +20,12 @@ import msgspec
 
 from fairwarning.config.operator_file import FileKind, UnusableFileError, read_operator_file
 from fairwarning.config.read_file import entry_place, place
-from fairwarning.config.serve_file import MachineEntry, ServeFile, SetTable
+from fairwarning.config.serve_file import BudgetTable, MachineEntry, ServeFile, SetTable
 from fairwarning.core.blueprint import DOMAINS, MOST_MACHINES, check_group_name, check_name, instance_of
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.inputs import check_visible, parse_address, parse_duration
 from fairwarning.core.inventory import InventoryScope, InventoryVersion
+from fairwarning.core.maintenance.values import Budget
 from fairwarning.core.model import (
     EvictionPolicy,
     HostId,
@@ -51,6 +52,7 @@ class MachineInventory(NamedTuple):
 
     version: InventoryVersion
     scopes: tuple[InventoryScope, ...]
+    budgets: tuple[Budget, ...]
     addresses: Mapping[str, MachineRef]
     problems: tuple[str, ...]
 
@@ -103,6 +105,10 @@ class _InventoryBuilder:
         self._addresses: dict[str, MachineRef] = {}
         self._number = file.inventory.version or None
         self._hashes = [_hash("set", table) for table in file.set]
+        self._hashes += [_hash("budget", table) for table in file.budget]
+        self._budgets: dict[tuple[str, str | None], Budget] = {}
+        for index, budget in enumerate(file.budget):
+            self._add_budget(entry_place("budget", index, budget.each), budget)
         for index, table in enumerate(file.set):
             self._add_set(entry_place("set", index, table.name), table)
 
@@ -111,7 +117,8 @@ class _InventoryBuilder:
         digest = blake2b(b"".join(sorted(self._hashes)), digest_size=6).hexdigest()
         version = InventoryVersion(digest=digest, number=self._number)
         scopes = tuple(draft.scope() for draft in self._scopes.values())
-        return MachineInventory(version, scopes, self._addresses, tuple(self.problems))
+        budgets = tuple(self._budgets.values())
+        return MachineInventory(version, scopes, budgets, self._addresses, tuple(self.problems))
 
     def add(self, listed: _Listed) -> None:
         """Add a machine to its scope."""
@@ -121,6 +128,12 @@ class _InventoryBuilder:
             self.problems.append(f"{listed.place} {problem.field}: {problem.problem}")
         except FairWarningError as problem:
             self.problems.append(f"{listed.place}: {problem}")
+
+    def _add_budget(self, where: str, table: BudgetTable) -> None:
+        budget = Budget(each=table.each, most=table.most, group=table.group or None)
+        if (budget.each, budget.group) in self._budgets:
+            self.problems.append(f"{where}: is listed twice")
+        self._budgets[budget.each, budget.group] = budget
 
     def _add_set(self, where: str, table: SetTable) -> None:
         try:
@@ -219,7 +232,7 @@ def _values(row: Mapping[str, str | None]) -> dict[str, object]:
     return values
 
 
-def _hash(table: str, content: SetTable | MachineEntry) -> bytes:
+def _hash(table: str, content: SetTable | BudgetTable | MachineEntry) -> bytes:
     """Return a hash of the keys of a table that differ from their defaults."""
     return blake2b(msgspec.json.encode({table: content}, order="sorted"), digest_size=16).digest()
 

@@ -195,6 +195,18 @@ class SetTable(_Table, omit_defaults=True, frozen=True, kw_only=True):
     ] = ""
 
 
+class BudgetTable(_Table, omit_defaults=True, frozen=True, kw_only=True):
+    """How many machines of a group may be down at once; a group is a scope, or the machines with one tag."""
+
+    each: Annotated[
+        str, Meta(min_length=1, description="scope, or the name of a tag", examples=["scope", "db"])
+    ]
+    most: Annotated[Count, Meta(description="machines of each group that may be down at once")]
+    group: Annotated[
+        str, Meta(description="the one group that this budget is for: a scope, or a value of the tag")
+    ] = ""
+
+
 class MachineEntry(_Table, omit_defaults=True, frozen=True, kw_only=True):
     """A machine; without ``set`` it is standalone."""
 
@@ -248,6 +260,7 @@ class ServeFile(_Table, frozen=True, kw_only=True):
     workers: WorkersTable = WorkersTable()
     log: LogTable = LogTable()
     inventory: InventoryTable = InventoryTable()
+    budget: list[BudgetTable] = []
     set: list[SetTable] = []
     machine: list[MachineEntry] = []
 

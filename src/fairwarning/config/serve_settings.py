@@ -175,6 +175,7 @@ class _SettingsReader:
             migrate=isinstance(store, PostgresTable) and store.migrate,
             inventory=inventory.scopes,
             inventory_version=inventory.version,
+            budgets=inventory.budgets,
             replaces=file.inventory.replaces,
             remove_most=file.inventory.remove_most,
             guests=inventory.addresses,

@@ -8,7 +8,7 @@ in the function that fills the draft, which runs once per try.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, timedelta, tzinfo
 from enum import Enum
 from functools import partial
 from typing import Generic, TypeVar
@@ -56,6 +56,7 @@ from fairwarning.engine.faults import ActiveFault
 from fairwarning.engine.ports import ReportedDriver
 from fairwarning.engine.requests import Caller, Plan, Result, View
 from fairwarning.engine.time_control import TimeControl
+from fairwarning.formats.instants import for_people
 
 T = TypeVar("T")
 
@@ -82,8 +83,12 @@ class Control:
     ``open_endpoints`` opens the metadata endpoints of new machines before their request is answered.
     """
 
-    def __init__(self, engine: Engine, open_endpoints: OpenEndpoints = _open_nothing) -> None:
+    def __init__(
+        self, engine: Engine, open_endpoints: OpenEndpoints = _open_nothing, zone: tzinfo = UTC
+    ) -> None:
         self.engine = engine
+        #: The time zone in which operators write and read instants.
+        self.zone = zone
         self.time_control = TimeControl(engine)
         self.maintenances = Maintenances(self)
         self._open_endpoints = open_endpoints
@@ -166,7 +171,8 @@ class Control:
         waiting = {event.scope for event in events if event.waiting}
         scopes = self.engine.directory.together(waiting)
         fleet = FleetState(scopes, self.engine.policy, stored=self.engine.texts().get)
-        return dict(waits(fleet, self.engine.clock.now()))
+        now = self.engine.clock.now()
+        return dict(waits(fleet, now, lambda instant: for_people(instant, self.zone)))
 
     async def cancel(self, principal: Principal, event_id: str) -> Event:
         """Cancel an event that has not started, and return it with the status Gone."""

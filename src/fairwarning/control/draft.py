@@ -39,6 +39,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.errors import ForbiddenError, IllegalTransitionError, ImpactOverError, InvalidError
 from fairwarning.core.fleet import Impact, Observation, outstanding_impacts
+from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.inventory import InventoryScope, InventoryVersion
 from fairwarning.core.maintenance.values import Budget, Hold, OnSilence
 from fairwarning.core.model import (
@@ -58,7 +59,7 @@ from fairwarning.core.model import (
     in_group,
 )
 from fairwarning.core.policy import Action, Policy, check_available, may
-from fairwarning.core.stored.kinds import BUDGETS, kind_of
+from fairwarning.core.stored.kinds import BUDGETS, HOLD, HOLD_OF_HOST, kind_of
 from fairwarning.engine.requests import Caller, Plan, Texts, View, derived_id
 
 #: Returns texts to store with a request, given what it changes.
@@ -91,6 +92,7 @@ class Draft:
         self._caller = caller
         self._commands: list[Command] = []
         self._texts: list[TextsAfter] = []
+        self._notes: list[ActionNote] = []
 
     @property
     def by(self) -> str:
@@ -186,7 +188,14 @@ class Draft:
     def set_hold(self, hold: Hold | None, host: str | None = None) -> None:
         """Hold the fleet or one host; None ends the hold."""
         self._ask(Action.HOLD, ())
+        key = HOLD.key() if host is None else HOLD_OF_HOST.key(host)
+        if hold is None and self.view.text(key) is None:
+            return
         self._add(SetHold(hold, None if host is None else HostId(host)))
+        subject = "the fleet" if host is None else f"host {host}"
+        reason = f" ({hold.reason})" if hold is not None and hold.reason else ""
+        deed = OperatorAction.UNHELD if hold is None else OperatorAction.HELD
+        self._notes.append(ActionNote(deed=deed, detail=f"{subject}{reason}", by=self.by))
 
     def approve(self, scope: ScopeId, *ids: EventId) -> None:
         """Approve events of a scope, all of them or none; a guest approves only what it sees."""
@@ -393,7 +402,7 @@ class Draft:
 
     def plan(self) -> Plan:
         """Return what was collected."""
-        return Plan(tuple(self._commands), self._all_texts)
+        return Plan(tuple(self._commands), self._all_texts, tuple(self._notes))
 
     def _all_texts(self, changes: tuple[Change, ...]) -> Texts:
         texts: dict[str, str | None] = {}

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from fairwarning.control.draft import Draft
+from fairwarning.control.hosts import Host, all_hosts, find_host
 from fairwarning.control.names import machines_or_host
 from fairwarning.control.results import changed_events
 from fairwarning.core import barrier
@@ -158,6 +159,10 @@ class Maintenances:
         view = self._engine.view()
         return None if MAINTENANCE.find(view.text, id) is None else _maintained(view, id)
 
+    def of(self, event: Event) -> Maintenance | None:
+        """Return the maintenance that an event is part of; None if it is part of none."""
+        return MAINTENANCE.find(self._engine.texts().get, event.barrier)
+
     def all(self) -> Iterator[Maintenance]:
         """Yield all maintenances, those that are over included."""
         view = self._engine.view()
@@ -165,6 +170,14 @@ class Maintenances:
             maintenance = MAINTENANCE.find(view.text, key.removeprefix(MAINTENANCE.prefix))
             if maintenance is not None:
                 yield maintenance
+
+    def host(self, name: str) -> Host:
+        """Return a host, or raise ``UnknownHostError``."""
+        return find_host(self._engine.view(), name)
+
+    def hosts(self) -> Iterator[Host]:
+        """Yield all hosts, by name."""
+        return all_hosts(self._engine.view())
 
     def pending(self, host: str) -> tuple[Maintenance, ...]:
         """Return the maintenances of a host that are not over."""

@@ -31,6 +31,8 @@ class OperatorAction(StrEnum):
     ADVANCED = "advanced"
     SPEED = "speed"
     RESTORED = "restored"
+    HELD = "held"
+    UNHELD = "unheld"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ _SUBJECTS: Mapping[OperatorAction, str] = {
     OperatorAction.ADVANCED: "clock",
     OperatorAction.SPEED: "clock",
     OperatorAction.RESTORED: "database",
+    OperatorAction.HELD: "fleet",
+    OperatorAction.UNHELD: "fleet",
 }
 
 
@@ -73,7 +77,7 @@ class HistoryEntry:
 
 
 #: Milestones that are in the journal but not in the history; an operator's report of progress is in both.
-_INTERNAL = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED})
+_INTERNAL = frozenset({EventMilestone.SHOWN, EventMilestone.OPENED, EventMilestone.PROGRESSED})
 
 
 def to_history_entry(
@@ -88,7 +92,7 @@ def to_history_entry(
             return _note_entry(seq, at, change, kind=action.value, type=subject, event=None, reason=detail)
         case EventChanged(what=EventMilestone.PROGRESSED, event=event, by=by) if by != DRIVER:
             done, machines = event.done, format_count(len(event.resources), "machine")
-            reason = f"{len(done)} of {machines} done"
+            reason = change.reason or f"{len(done)} of {machines} done"
             return replace(_event_entry(seq, at, change), resources=done, reason=reason)
         case EventChanged(what=milestone) if milestone not in _INTERNAL:
             return _event_entry(seq, at, change)

@@ -272,6 +272,10 @@ class FoldView:
         scope_id, known = self._directory.event(event_id)
         return self.scope(scope_id).events[known]
 
+    def scopes_on_host(self, host: str) -> tuple[ScopeId, ...]:
+        """Return the scopes with machines on a host."""
+        return self._state.find(IndexedBy.HOST, host)
+
     def scopes_behind(self, barrier: BarrierId) -> tuple[ScopeId, ...]:
         """Return the scopes with events behind a barrier."""
         return self._directory.scopes_behind(barrier)

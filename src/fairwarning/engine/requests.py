@@ -68,6 +68,10 @@ class View(Protocol):
         """Return the scopes of a set: one, or one per zone; none if there is no such set."""
         ...
 
+    def scopes_on_host(self, host: str) -> tuple[ScopeId, ...]:
+        """Return the scopes with machines on a host."""
+        ...
+
     def scopes_behind(self, barrier: BarrierId) -> tuple[ScopeId, ...]:
         """Return the scopes with events behind a barrier."""
         ...

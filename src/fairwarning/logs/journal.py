@@ -31,7 +31,7 @@ from fairwarning.engine.ports import Entry
 from fairwarning.formats.log_messages import LogMessage
 
 #: The steps of an event that only people who look for a defect want to see.
-_INTERNAL_STEPS = frozenset({EventMilestone.SHOWN, EventMilestone.PROGRESSED})
+_INTERNAL_STEPS = frozenset({EventMilestone.SHOWN, EventMilestone.OPENED, EventMilestone.PROGRESSED})
 
 #: Actions that change no state, by the name of their log line.
 ACTION_EVENTS: Mapping[OperatorAction, str] = {
@@ -40,6 +40,8 @@ ACTION_EVENTS: Mapping[OperatorAction, str] = {
     OperatorAction.ADVANCED: "clock_advanced",
     OperatorAction.SPEED: "speed_changed",
     OperatorAction.RESTORED: "database_restored",
+    OperatorAction.HELD: "hold_set",
+    OperatorAction.UNHELD: "hold_ended",
 }
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import UTC, tzinfo
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -38,7 +37,6 @@ def create_app(
     management: Callable[[], Awaitable[ManagementEndpoint | None]] | None = None,
     metric_sources: Sequence[Callable[[], Iterable[MetricFamily]]] = (),
     streams: Streams | None = None,
-    zone: tzinfo = UTC,
     routes: Iterable[OperatorRoute] = ROUTES,
 ) -> Starlette:
     """Return the app; with a token, every request needs it, and off loopback a token is mandatory.
@@ -55,7 +53,6 @@ def create_app(
         management=management or _no_management,
         metric_sources=metric_sources,
         streams=streams or Streams(),
-        zone=zone,
     )
     app = Starlette(
         routes=list(_starlette_routes(context, routes)),

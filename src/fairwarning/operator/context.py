@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,10 +42,13 @@ class OperatorContext:
     metric_sources: Sequence[Callable[[], Iterable[MetricFamily]]]
     #: Long-lived responses. The operator API and the console share their limit.
     streams: Streams
-    #: The time zone in which operators write instants.
-    zone: tzinfo = UTC
     #: The newest lines of the feed, as they are sent.
     rendered_feed: RenderedFeed = field(default_factory=RenderedFeed)
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone in which operators write instants."""
+        return self.control.zone
 
     @property
     def engine(self) -> Engine:

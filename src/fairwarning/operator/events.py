@@ -13,7 +13,7 @@ from fairwarning.operator.context import OperatorContext
 async def events(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> schemas.EventsBody:
     """Return every pending event, by scope and then in order of creation."""
     pending = (event for scope in context.engine.scopes().values() for event in scope.events.values())
-    return schemas.EventsBody(events=_event_bodies(context, list(pending)))
+    return schemas.EventsBody(events=event_bodies(context, list(pending)))
 
 
 async def event(context: OperatorContext, name: str, request: schemas.EmptyRequest) -> schemas.EventBody:
@@ -86,18 +86,19 @@ async def causes(context: OperatorContext, _: str, request: schemas.EmptyRequest
     return schemas.CausesBody(causes=bodies)
 
 
-def _event_bodies(context: OperatorContext, events: Sequence[Event]) -> list[schemas.EventBody]:
+def event_bodies(context: OperatorContext, events: Sequence[Event]) -> list[schemas.EventBody]:
     """Return the bodies of events."""
     waits_for = context.control.waits_for(events)
-    return [_to_body(event, waits_for.get(event.id)) for event in events]
+    return [_to_body(context, event, waits_for.get(event.id)) for event in events]
 
 
 def _event_body(context: OperatorContext, event: Event) -> schemas.EventBody:
-    (body,) = _event_bodies(context, [event])
+    (body,) = event_bodies(context, [event])
     return body
 
 
-def _to_body(event: Event, waits_for: str | None) -> schemas.EventBody:
+def _to_body(context: OperatorContext, event: Event, waits_for: str | None) -> schemas.EventBody:
+    maintenance = context.control.maintenances.of(event)
     return schemas.EventBody(
         id=event.id,
         scope=event.scope,
@@ -114,6 +115,11 @@ def _to_body(event: Event, waits_for: str | None) -> schemas.EventBody:
         started_at=event.started_at,
         approved_by=event.approved_by,
         waits_for=waits_for,
+        host=_host(context, event),
+        maintenance=None if maintenance is None else maintenance.id,
+        opens=event.opens,
+        closes=None if maintenance is None else maintenance.closes,
+        blocked=event.blocked,
         seen=event.seen,
         attempt=event.attempt,
         retry_at=event.retry_at,
@@ -122,9 +128,17 @@ def _to_body(event: Event, waits_for: str | None) -> schemas.EventBody:
     )
 
 
+def _host(context: OperatorContext, event: Event) -> str | None:
+    """Return the host that all machines of an event are on, as far as they exist."""
+    scope = context.engine.scopes().get(event.scope)
+    names = () if scope is None else (name for name in event.resources if name in scope.machines)
+    hosts = set() if scope is None else {scope.machines.shared_fields(name).host for name in names}
+    return hosts.pop() if len(hosts) == 1 else None
+
+
 def _announced_body(context: OperatorContext, announced: Announced) -> schemas.AnnouncedBody:
     return schemas.AnnouncedBody(
-        events=_event_bodies(context, announced.events),
+        events=event_bodies(context, announced.events),
         warned=announced.warned,
         hint=announced.hint,
     )

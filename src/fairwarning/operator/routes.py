@@ -6,7 +6,19 @@ from starlette.types import ASGIApp
 
 from fairwarning.core.document.render import compact_json
 from fairwarning.formats.prometheus import MEDIA_TYPE
-from fairwarning.operator import clock, events, fleet, history, metrics, nodes, openapi, rollouts, schemas
+from fairwarning.operator import (
+    clock,
+    events,
+    fleet,
+    history,
+    maintenance_schemas,
+    maintenances,
+    metrics,
+    nodes,
+    openapi,
+    rollouts,
+    schemas,
+)
 from fairwarning.operator.context import OperatorContext
 from fairwarning.operator.route import OperatorRoute, decode, route, route_without_body
 from fairwarning.streams import EVENT_STREAM
@@ -69,6 +81,89 @@ def _rollout_routes(path: str, *, deprecated: bool = False) -> tuple[OperatorRou
         ),
     )
 
+
+_HOST = f"{_V1}/hosts/{{name}}"
+_MAINTENANCE_ROUTES = (
+    route(
+        "GET",
+        f"{_V1}/maintenances",
+        "the maintenances of hosts and of batches of machines",
+        maintenances.maintenances,
+        maintenance_schemas.MaintenancesRequest,
+        maintenance_schemas.MaintenancesBody,
+    ),
+    route(
+        "POST",
+        f"{_V1}/maintenances",
+        "announce a maintenance of a host or of machines",
+        maintenances.announce,
+        maintenance_schemas.MaintenanceRequest,
+        maintenance_schemas.MaintenanceBody,
+        201,
+    ),
+    route(
+        "GET",
+        f"{_V1}/maintenances/{{id}}",
+        "one maintenance, over or not",
+        maintenances.maintenance,
+        _Empty,
+        maintenance_schemas.MaintenanceBody,
+    ),
+    route("GET", f"{_V1}/hosts", "all hosts", maintenances.hosts, _Empty, maintenance_schemas.HostsBody),
+    route("GET", _HOST, "one host", maintenances.host, _Empty, maintenance_schemas.HostBody),
+    route(
+        "POST",
+        f"{_HOST}/complete",
+        "report all that has started on a host as done",
+        maintenances.complete_host,
+        maintenance_schemas.CompleteHostRequest,
+        schemas.EventsBody,
+    ),
+    route(
+        "POST",
+        f"{_HOST}/cancel",
+        "cancel what is scheduled for a host",
+        maintenances.cancel_host,
+        _Actor,
+        schemas.EventsBody,
+    ),
+    route(
+        "POST",
+        f"{_HOST}/postpone",
+        "give what is scheduled for a host a later NotBefore",
+        maintenances.postpone,
+        maintenance_schemas.PostponeRequest,
+        schemas.EventsBody,
+    ),
+    route(
+        "PUT",
+        f"{_HOST}/hold",
+        "let nothing of the platform start on a host",
+        maintenances.hold_host,
+        maintenance_schemas.HoldRequest,
+        maintenance_schemas.HoldBody,
+    ),
+    route_without_body("DELETE", f"{_HOST}/hold", "end the hold on a host", maintenances.unhold_host, _Actor),
+    route(
+        "GET",
+        f"{_V1}/hold",
+        "whether the fleet is on hold",
+        maintenances.hold_of_fleet,
+        _Empty,
+        maintenance_schemas.HoldBody,
+    ),
+    route(
+        "PUT",
+        f"{_V1}/hold",
+        "let nothing of the platform start in the fleet",
+        maintenances.hold_fleet,
+        maintenance_schemas.HoldRequest,
+        maintenance_schemas.HoldBody,
+    ),
+    route_without_body(
+        "DELETE", f"{_V1}/hold", "end the hold on the fleet", maintenances.unhold_fleet, _Actor
+    ),
+)
 
 ROUTES: tuple[OperatorRoute, ...] = (
     route("GET", f"{_V1}/machines", "all machines", fleet.machines, _Empty, _Machines),
@@ -147,6 +242,15 @@ ROUTES: tuple[OperatorRoute, ...] = (
         schemas.FailRequest,
         _Event,
     ),
+    route(
+        "POST",
+        f"{_EVENT}/postpone",
+        "give an event, and those behind its barrier, a later NotBefore",
+        maintenances.postpone,
+        maintenance_schemas.PostponeRequest,
+        schemas.EventsBody,
+    ),
+    *_MAINTENANCE_ROUTES,
     route("GET", f"{_V1}/causes", "the causes of events", events.causes, _Empty, schemas.CausesBody),
     *_rollout_routes(f"{_V1}/rollouts"),
     *_rollout_routes(f"{_V1}/walks", deprecated=True),

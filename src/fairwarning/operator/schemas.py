@@ -290,8 +290,17 @@ class EventBody(Struct, frozen=True, kw_only=True):
     not_before: datetime
     started_at: datetime | None
     approved_by: str | None
-    #: What an approved event waits for before it starts, as people read it.
+    #: What the event waits for before it starts, besides its own approval and notice, as people read it.
     waits_for: str | None
+    #: The host that all of its machines are on; None if they are on several.
+    host: str | None
+    #: The maintenance that the event is part of.
+    maintenance: str | None
+    #: When the window of the maintenance opens, if it has not, and when it closes.
+    opens: datetime | None
+    closes: datetime | None
+    #: Whether the event is due, and something keeps it from starting.
+    blocked: bool
     seen: bool
     attempt: int
     retry_at: datetime | None

@@ -1,6 +1,6 @@
 """Says what events wait for, in sentences."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from fairwarning.core.barrier import held_events
@@ -14,10 +14,12 @@ from fairwarning.core.maintenance.release import (
 )
 from fairwarning.core.model import BarrierId, Event, EventId
 from fairwarning.core.stored.kinds import MAINTENANCE
-from fairwarning.formats.timestamps import for_people
+
+#: Returns an instant as people read it.
+Show = Callable[[datetime], str]
 
 
-def waits(fleet: FleetState, now: datetime) -> Iterator[tuple[EventId, str]]:
+def waits(fleet: FleetState, now: datetime, show: Show) -> Iterator[tuple[EventId, str]]:
     """Yield what waiting events wait for, besides approvals and notices of their own.
 
     Everything behind the barriers of these events has to be in the state.
@@ -30,7 +32,7 @@ def waits(fleet: FleetState, now: datetime) -> Iterator[tuple[EventId, str]]:
         if not any(_is_shown_steered(fleet, event) for event in events):
             yield from held_events(events, now)
             continue
-        sentence = " · ".join(map(_sentence, restraints(fleet, events, now)))
+        sentence = " · ".join(_sentence(one, show) for one in restraints(fleet, events, now))
         yield from ((event.id, sentence) for event in events if sentence)
 
 
@@ -45,7 +47,7 @@ def _is_shown_steered(fleet: FleetState, event: Event) -> bool:
     return held_by(fleet, host) is not None or (maintenance is not None and maintenance.dated)
 
 
-def _sentence(restraint: Restraint) -> str:
+def _sentence(restraint: Restraint, show: Show) -> str:
     if restraint.kind is RestraintKind.WINDOW and restraint.until is not None:
-        return f"window, {for_people(restraint.until)}"
+        return f"window, {show(restraint.until)}"
     return str(restraint)

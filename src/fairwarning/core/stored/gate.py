@@ -15,6 +15,7 @@ from enum import Enum
 
 from fairwarning.core.changes import EventMilestone, TextChanged
 from fairwarning.core.errors import UnfinishedMigrationError
+from fairwarning.core.history import OperatorAction
 from fairwarning.core.model import Event, Machine, MachineModel
 from fairwarning.core.stored.kinds import kind_of
 from fairwarning.core.stored.releases import NEWEST, DataRelease
@@ -32,6 +33,8 @@ SINCE: Mapping[StoredPart, DataRelease] = {
     (EventMilestone, "OPENED"): DataRelease.V0_3,
     (EventMilestone, "BLOCKED"): DataRelease.V0_3,
     (EventMilestone, "POSTPONED"): DataRelease.V0_3,
+    (OperatorAction, "HELD"): DataRelease.V0_3,
+    (OperatorAction, "UNHELD"): DataRelease.V0_3,
 }
 
 

@@ -1,0 +1,115 @@
+"""Hosts as operators see them: who is on each, what is about to happen to it, and what is in the way.
+
+A host has no record of its own: machines say on which host they are, as far as that was reported.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from fairwarning.core.errors import UnknownHostError
+from fairwarning.core.maintenance.values import Hold, Maintenance, Phase
+from fairwarning.core.model import Event, HostId, Machine, Scope, ScopeId
+from fairwarning.core.stored.kinds import HOLD_OF_HOST, MAINTENANCE, PENDING
+from fairwarning.engine.requests import View
+from fairwarning.formats.counts import format_count
+
+
+class HostState(StrEnum):
+    """The state of a host in one word."""
+
+    IN_SERVICE = "in-service"
+    #: A maintenance is scheduled.
+    ANNOUNCED = "announced"
+    IN_MAINTENANCE = "in-maintenance"
+
+
+class Tenant(NamedTuple):
+    """A scope with machines on a host, and its events of the host's maintenance."""
+
+    scope: ScopeId
+    machines: tuple[Machine, ...]
+    #: Whether a guest of the scope polls.
+    polls: bool
+    events: tuple[Event, ...] = ()
+
+    @property
+    def answer(self) -> str:
+        """What the tenant has answered, as people read it."""
+        number = len(self.events)
+        approved = sum(event.approved_by is not None for event in self.events)
+        if not number:
+            return "nothing is scheduled"
+        if not any(event.waiting for event in self.events):
+            return "started"
+        if approved == number:
+            return "approved"
+        if approved:
+            return f"{approved} of {format_count(number, 'event')} approved"
+        return "not approved" if self.polls else "silent: no guest polls"
+
+
+class Host(NamedTuple):
+    """A host, with its maintenances that are not over."""
+
+    name: HostId
+    tenants: tuple[Tenant, ...]
+    maintenances: tuple[Maintenance, ...] = ()
+    hold: Hold | None = None
+
+    @property
+    def state(self) -> HostState:
+        """The state in one word."""
+        phases = {maintenance.phase for maintenance in self.maintenances}
+        if Phase.STARTED in phases:
+            return HostState.IN_MAINTENANCE
+        return HostState.ANNOUNCED if phases else HostState.IN_SERVICE
+
+    @property
+    def machines(self) -> int:
+        """The number of machines on the host."""
+        return sum(len(tenant.machines) for tenant in self.tenants)
+
+
+def all_hosts(view: View) -> Iterator[Host]:
+    """Yield all hosts by name: those of machines, of maintenances that are not over, and those on hold."""
+    scopes: dict[HostId, list[Scope]] = {}
+    for scope in view.scopes():
+        for host in scope.machines.hosts():
+            scopes.setdefault(HostId(host), []).append(scope)
+    held = (HostId(key.removeprefix(HOLD_OF_HOST.prefix)) for key in view.keys_under(HOLD_OF_HOST.prefix))
+    names = {*scopes, *held, *(PENDING.find(view.text) or {})}
+    return (_host(view, name, scopes.get(name, ())) for name in sorted(names))
+
+
+def find_host(view: View, name: str) -> Host:
+    """Return a host.
+
+    Raises:
+        UnknownHostError: nothing is known of such a host.
+    """
+    host = HostId(name)
+    found = _host(view, host, [view.scope(scope_id) for scope_id in view.scopes_on_host(host)])
+    if not (found.tenants or found.maintenances or found.hold):
+        raise UnknownHostError(name)
+    return found
+
+
+def _host(view: View, name: HostId, scopes: Iterable[Scope]) -> Host:
+    ids = (PENDING.find(view.text) or {}).get(name, ())
+    maintenances = (MAINTENANCE.find(view.text, id) for id in ids)
+    tenants = (
+        Tenant(
+            scope.id,
+            tuple(machine for machine in scope.machines.values() if machine.host == name),
+            scope.enabled,
+            tuple(event for event in scope.events.values() if event.barrier in ids),
+        )
+        for scope in scopes
+    )
+    return Host(
+        name,
+        tuple(sorted(tenants, key=lambda tenant: tenant.scope)),
+        tuple(maintenance for maintenance in maintenances if maintenance is not None),
+        HOLD_OF_HOST.find(view.text, name),
+    )
