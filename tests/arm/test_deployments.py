@@ -239,6 +239,16 @@ def test_a_deployment_is_there_after_a_restart(azure: Azure) -> None:
     assert azure.get(ONE) == before
 
 
+def test_a_resource_that_a_template_puts_below_another_is_there_after_a_restart(azure: Azure) -> None:
+    kind, scope = "Microsoft.Authorization/roleAssignments", "Microsoft.Compute/virtualMachines/db"
+    deploy(azure, template(resource("reader", kind=kind, scope=scope)))
+
+    azure.restart()
+
+    assert facts(azure, "provisioningState") == "Succeeded"
+    assert azure.context.committed().document(f"{ROOT}/providers/{scope}/providers/{kind}/reader")
+
+
 def test_what_a_server_left_undone_is_taken_up_by_the_next(azure: Azure) -> None:
     response = deploy_set(azure)
 

@@ -138,3 +138,23 @@ def test_every_type_of_resource_that_is_kept_as_clients_sent_it_has_a_kind() -> 
     ]
 
     assert {kind_name(key) for key in keys} == {"network resource", "other resource"}
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        pytest.param("/resourcegroups/g/providers/microsoft.compute/virtualmachines/db", id="a machine"),
+        pytest.param("/resourcegroups/g/providers/microsoft.compute/disks/d", id="a disk"),
+        pytest.param(
+            "/resourcegroups/g/providers/microsoft.web/sites/s", id="a resource that nobody has put"
+        ),
+        pytest.param(
+            "/resourcegroups/g/providers/microsoft.storage/storageaccounts/a/b", id="a slash in a name"
+        ),
+        pytest.param("", id="the subscription"),
+    ],
+)
+def test_a_resource_that_a_template_puts_below_another_has_one_kind(below: str) -> None:
+    key = f"/subscriptions/s{below}/providers/microsoft.authorization/roleassignments/r"
+
+    assert [kind.name for kind in KINDS if kind.has(key)] == ["other resource"]

@@ -11,7 +11,7 @@ row says. A key that no row knows was written by a newer version (U-03).
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Generic, TypeVar
@@ -40,6 +40,8 @@ class StoredKind:
     #: The module that has its rules.
     rules: str
     since: DataRelease = OLDEST
+    #: The kinds whose keys are not of this kind, although they may have one of its forms.
+    besides: tuple["StoredKind", ...] = ()
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -48,7 +50,9 @@ class StoredKind:
 
     def has(self, key: str) -> bool:
         """Whether a key is one of this kind."""
-        return self._pattern.fullmatch(key) is not None
+        if self._pattern.fullmatch(key) is None:
+            return False
+        return not any(other.has(key) for other in self.besides)
 
     @property
     def prefix(self) -> str:
@@ -91,33 +95,6 @@ _PROVIDER = f"{_GROUP}/providers/microsoft"
 _COMPUTE = f"{_PROVIDER}.compute"
 _VM, _SET = f"{_COMPUTE}/virtualmachines/*", f"{_COMPUTE}/virtualmachinescalesets/*"
 _INSTANCE = f"{_SET}/virtualmachines/*"
-
-#: Resources that are kept as clients sent them.
-_OTHER = (
-    *(
-        f"{_PROVIDER}.{namespace}/*/*"
-        for namespace in (
-            "authorization",
-            "insights",
-            "keyvault",
-            "managedidentity",
-            "operationalinsights",
-            "storage",
-        )
-    ),
-    *(
-        f"{_COMPUTE}/{kind}/*"
-        for kind in (
-            "capacityreservationgroups",
-            "diskencryptionsets",
-            "hostgroups",
-            "images",
-            "proximityplacementgroups",
-            "snapshots",
-            "sshpublickeys",
-        )
-    ),
-)
 
 OPERATION: Kind[Operation] = Kind(
     name="operation",
@@ -216,8 +193,7 @@ PLACES: Kind[Places] = Kind(
     since=DataRelease.V0_3,
 )
 
-#: Values of the state, which the journal has.
-KINDS: tuple[StoredKind, ...] = (
+_RESOURCES: tuple[Kind[Json], ...] = (
     _resource("resource group", "groups", _GROUP),
     _resource("virtual machine", "compute.vms", _VM),
     _resource("scale set", "compute.scalesets", _SET),
@@ -229,9 +205,17 @@ KINDS: tuple[StoredKind, ...] = (
     _resource("user data", "compute.user_data", *(f"{path}/userdata" for path in (_VM, _SET, _INSTANCE))),
     _resource("rolling upgrade", "compute.actions", f"{_SET}/rollingupgrade"),
     _resource("network resource", "network", f"{_PROVIDER}.network/**"),
-    _resource("other resource", "network", *_OTHER),
     _resource("deployment", "deployments", f"{_PROVIDER}.resources/deployments/*"),
     _resource("tags of a subscription", "resources.tags", "/providers/microsoft.resources/tags/default"),
+)
+#: What is kept as clients sent it: a template may put a resource below any other, such as a role assignment
+#: below a machine, so no list has all forms of these keys.
+_OTHER_RESOURCE = replace(_resource("other resource", "network", "/**"), besides=_RESOURCES)
+
+#: Values of the state, which the journal has.
+KINDS: tuple[StoredKind, ...] = (
+    *_RESOURCES,
+    _OTHER_RESOURCE,
     OPERATION,
     SWITCHED_OFF,
     ENDED_SESSION,
