@@ -208,6 +208,28 @@ def test_a_node_stops_at_a_kind_of_value_that_a_newer_version_wrote() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.rule("U-03")
+@pytest.mark.parametrize(
+    "of_the_service", [False, True], ids=["a value of the state", "a value of the service"]
+)
+def test_the_doctor_names_a_kind_of_value_that_a_newer_version_wrote(
+    tmp_path: Path, of_the_service: bool
+) -> None:
+    async def write() -> None:
+        async with opened("sqlite", tmp_path) as store:
+            if of_the_service:
+                await store.put_value("plan:1", "{}")
+            else:
+                await store.commit(Node().decide((TextChanged(key="plan:1", text="{}"),)))
+
+    asyncio.run(write())
+
+    problem = str(examine(tmp_path).problem)
+
+    assert "(the key plan:1): a newer version wrote this" in problem
+    assert "damage" not in problem
+
+
 async def make_directory(directory: Path) -> None:
     async with opened("sqlite", directory) as store:
         await store.commit(Node().decide(made("web", "web_0")))

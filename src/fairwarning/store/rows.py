@@ -49,6 +49,7 @@ from fairwarning.core.model import (
     VmName,
     replace,
 )
+from fairwarning.core.stored.kinds import UnknownKindError, kind_of, service_kind_of
 from fairwarning.engine.ports import Batch, Entry, Lease, Line, SetName
 from fairwarning.store.entries import event_of, last_polls
 from fairwarning.store.errors import NewerContentError, UnreadableRowError
@@ -132,9 +133,11 @@ _BODIES: Mapping[str, Callable[[bytes], object]] = {
     "machine": _machine.decode,
     "event": _event.decode,
 }
+#: What finds the kind of a value in a table by its key.
+_KEYS: Mapping[str, Callable[[str], object]] = {"document": kind_of, "note": service_kind_of}
 
 
-class _UnknownKindError(ValueError):
+class _UnknownLineError(ValueError):
     """A journal line is of a kind that this version does not know."""
 
 
@@ -235,7 +238,9 @@ def known_rows(table: str, columns: Sequence[str], rows: Iterable[Stored]) -> It
                 _decode_line(values["kind"], values["body"])
             elif table in _BODIES:
                 _BODIES[table](values["body"])
-        except ValueError as problem:
+            elif table in _KEYS:
+                _KEYS[table](values["key"].decode(errors="replace"))
+        except (ValueError, UnknownKindError) as problem:
             name = _row_name(table, tuple(values.values()))
             error = unreadable(f"row {name} of table {table}", problem)
             if isinstance(error, NewerContentError):
@@ -342,7 +347,7 @@ def read_entry(row: JournalRow) -> Entry:
 def _decode_line(kind: bytes, body: bytes) -> Line:
     decode = KINDS.get(kind.decode(errors="replace"))
     if decode is None:
-        raise _UnknownKindError(f"the kind {kind.decode(errors='replace')}")
+        raise _UnknownLineError(f"the kind {kind.decode(errors='replace')}")
     return decode(body)
 
 
@@ -404,7 +409,8 @@ def _reading(where: str) -> Iterator[None]:
 def unreadable(where: str, problem: Exception) -> UnreadableRowError:
     """Return the error about a row with the right checksum that cannot be decoded."""
     # An unknown kind or member of an enum is no damage: a version that knows it has written it.
-    if isinstance(problem, _UnknownKindError) or str(problem).startswith("Invalid enum value"):
+    unknown = isinstance(problem, _UnknownLineError | UnknownKindError)
+    if unknown or str(problem).startswith("Invalid enum value"):
         return NewerContentError(where, str(problem))
     return UnreadableRowError(f"{where}: {problem}")
 
