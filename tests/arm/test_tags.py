@@ -292,6 +292,35 @@ def test_a_changed_tag_of_a_scale_set_reaches_an_instance_when_its_disks_change(
 
 
 @pytest.mark.rule("I-11")
+def test_a_client_that_sends_the_tags_that_it_has_read_changes_disks_all_the_same(tagged: Azure) -> None:
+    tagged.patch(f"{SET}/web", {"tags": {"env": "live"}})
+    paths = [f"{SET}/web/virtualMachines/{number}" for number in (0, 1)]
+    read, other = (as_document(tagged.get(path)) for path in paths)
+    disk: Json = {"lun": 0, "createOption": "Empty", "diskSizeGB": 8}
+    changed: Json = {"storageProfile": {"dataDisks": [disk]}}
+
+    tagged.put(paths[0], {**read, "properties": changed})
+    tagged.put(paths[1], {**other, "properties": changed, "tags": {"own": "1"}})
+
+    assert guest_tags(tagged, "web_0") == {"env": "live"}
+    assert guest_tags(tagged, "web_1") == {"own": "1"}
+
+
+@pytest.mark.rule("I-11")
+def test_a_restart_brings_nothing_that_a_change_of_disks_has_brought_before(tagged: Azure) -> None:
+    tagged.patch(f"{SET}/web", {"tags": {"env": "live"}})
+    disk: Json = {"lun": 0, "createOption": "Empty", "diskSizeGB": 8}
+    tagged.put(
+        f"{SET}/web/virtualMachines/0", {**HERE, "properties": {"storageProfile": {"dataDisks": [disk]}}}
+    )
+    tagged.patch(f"{SET}/web/virtualMachines/0", {"tags": {"env": "own"}})
+
+    restart(tagged, 0)
+
+    assert guest_tags(tagged, "web_0") == {"env": "own"}
+
+
+@pytest.mark.rule("I-11")
 def test_tags_that_an_instance_has_of_its_own_survive_a_restart(tagged: Azure) -> None:
     tagged.patch(f"{SET}/web/virtualMachines/0", {"tags": {"env": "test", "team": "Red", "own": "1"}})
     at_once = guest_tags(tagged, "web_0")

@@ -41,3 +41,15 @@ def test_a_changed_tag_of_a_scale_set_reaches_an_instance_when_it_restarts(cloud
 
     assert before == {}
     assert [tags(cloud, name) for name in ("web_0", "web_1")] == [{}, {"a": "b"}]
+
+
+def test_a_changed_tag_of_a_scale_set_reaches_an_instance_when_a_disk_is_attached(
+    cloud: Live, az: Az
+) -> None:
+    az.run("az vmss update --resource-group fairwarning --name web --set tags.a=b")
+    az.run("az disk create --resource-group fairwarning --name logs --size-gb 8")
+    before = tags(cloud, "web_1")
+    az.run("az vmss disk attach --resource-group fairwarning --vmss-name web --instance-id 1 --disk logs")
+
+    assert before == {}
+    assert [tags(cloud, name) for name in ("web_0", "web_1")] == [{}, {"a": "b"}]

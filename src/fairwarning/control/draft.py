@@ -370,10 +370,12 @@ class Draft:
         self._ask(Action.PROTECT, (machine.scope,), machine)
         self._add(Protect(machine=machine, protected=protected, by=self.by))
 
-    def set_tags(self, machine: MachineRef, tags: tuple[tuple[str, str], ...]) -> None:
-        """Replace the tags of a machine."""
+    def set_tags(
+        self, machine: MachineRef, tags: tuple[tuple[str, str], ...], *, refreshed: bool = False
+    ) -> None:
+        """Replace the tags of a machine; ``refreshed`` tags have what has changed of those of its set."""
         self._ask(Action.SET_TAGS, (machine.scope,), machine)
-        self._add(SetTags(machine=machine, tags=tags, by=self.by))
+        self._add(SetTags(machine=machine, tags=tags, refreshed=refreshed, by=self.by))
 
     def set_tags_of_set(self, scopes: Iterable[ScopeId], tags: tuple[tuple[str, str], ...]) -> None:
         """Replace the tags of a scale set."""

@@ -199,10 +199,14 @@ class Protect(NamedTuple):
 
 
 class SetTags(NamedTuple):
-    """Replace the tags of a machine; its guest sees them at once (I-11)."""
+    """Replace the tags of a machine; its guest sees them at once (I-11).
+
+    The tags of a ``refreshed`` machine have what has changed of those of its set.
+    """
 
     machine: MachineRef
     tags: tuple[tuple[str, str], ...]
+    refreshed: bool = False
     by: str = "operator"
 
 

@@ -183,6 +183,9 @@ def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Fact
             return iter((MachineChanged(scope=machine.scope, machine=machine, by=command.by),))
         case SetTags():
             machine = replace(fleet.machine(command.machine), tags=command.tags)
+            if command.refreshed:
+                tags = fleet.scope(machine.scope).facts.model.tags
+                machine = replace(machine, model=replace(machine.model, tags=tags))
             return iter((MachineChanged(scope=machine.scope, machine=machine, by=command.by),))
         case SetTagsOfSet():
             return scaleset.set_tags(fleet, command)

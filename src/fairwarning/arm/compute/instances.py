@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from functools import partial
 
 from fairwarning.arm import resource_ids
-from fairwarning.arm.compute import actions, disks, render, scalesets
+from fairwarning.arm.compute import actions, disks, render, scalesets, validation
 from fairwarning.arm.compute.actions import Selection
 from fairwarning.arm.compute.resource_type import Likeness, Listed, Names, ResourceType
 from fairwarning.arm.context import Edit
-from fairwarning.arm.documents import Document, get_path, overlay
+from fairwarning.arm.documents import Document, get_path, overlay, without
 from fairwarning.arm.errors import invalid
 from fairwarning.arm.messages import ArmRequest
 from fairwarning.arm.state import ArmState
 from fairwarning.core.azure.identity import SCALE_SETS, VMS
 from fairwarning.core.blueprint import instance_of
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import Machine, ScopeKind
+from fairwarning.core.model import Machine, ScopeKind, ScopeProperties
 from fairwarning.core.scaleset import restarted
 
 
@@ -58,10 +58,21 @@ def _change(edit: Edit, request: ArmRequest, machine: Machine, body: Document) -
     is_protected = get_path(after, "properties", "protectionPolicy", "protectFromScaleIn") is True
     edit.draft.protect(machine.ref, protected=is_protected)
     scope = edit.state.scope_of(machine).facts
-    if _disks(before) != _disks(after) and "tags" not in body:
-        after = {**after, "tags": dict(restarted(machine, scope).tags)}  # I-11
-    stored = actions.move_tags(edit, machine, render.storable(after, "properties"))
+    stored = _move_tags(edit, machine, scope, before, render.storable(after, "properties"))
     edit.put(disks.change_with(edit.state, machine, scope, stored))
+
+
+def _move_tags(
+    edit: Edit, machine: Machine, scope: ScopeProperties, before: Document, after: Document
+) -> Document:
+    """Give an instance its tags, and after a change of its disks those of its set (I-11); return the rest."""
+    refreshed = restarted(machine, scope)
+    if _disks(before) == _disks(after) or refreshed == machine:
+        return actions.move_tags(edit, machine, after)
+    # Clients send the tags that they have read along with the disks.
+    tags = refreshed.tags if after["tags"] == before["tags"] else validation.tags_of(after)
+    edit.draft.set_tags(machine.ref, tags, refreshed=True)
+    return without(after, "tags")
 
 
 def _disks(document: Document) -> Json:
