@@ -9,7 +9,7 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, MachineRemoved, PollsRecorded, TextChanged
-from fairwarning.core.commands import Protect
+from fairwarning.core.commands import Protect, SetTagsOfSet
 from fairwarning.core.history import ActionNote, CommandRefused, Note, OperatorAction
 from fairwarning.core.model import ApprovalSettings, MachineRef, ScopeId, ScopeKind, VmName
 from fairwarning.drivers.simulated import Mishap
@@ -70,6 +70,11 @@ CHANGES = [
         lambda fleet: fleet.change_notice("shop", "5m"),
         ["model_changed model=2 scopes=2 by=operator"],
         id="a model",
+    ),
+    pytest.param(
+        lambda fleet: fleet.do(SetTagsOfSet(scopes=(ScopeId("web"),), tags=(("a", "b"),))),
+        ["scope_changed scope=web by=operator"],
+        id="the tags of a set, which are no new model",
     ),
     pytest.param(
         lambda fleet: (fleet.change_notice("web", "5m"), fleet.upgrade("web_0", "web_1")),

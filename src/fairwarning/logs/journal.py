@@ -280,8 +280,10 @@ def _property_facts(
     yield from _rollout_facts(scope_id, before, after, by)
     if before.deleting is not after.deleting:
         yield _Fact("deletion_started" if after.deleting else "deletion_stopped", scope_id, (), by)
-    if (before.model, before.upgrades_itself) != (after.model, after.upgrades_itself):
+    if (before.model.number, before.upgrades_itself) != (after.model.number, after.upgrades_itself):
         yield _Fact("model_changed", scope_id, (("model", after.model.number),), by)
+    elif before.model != after.model:  # tags are no part of a new model
+        yield _Fact("scope_changed", scope_id, (), by)
     if before.approvals != after.approvals:
         yield _Fact("approvals_changed", scope_id, (), by)
     if (before.enabled_at is None) is not (after.enabled_at is None):
