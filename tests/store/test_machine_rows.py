@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairwarning.core.model import HostId, Machine, PowerState, ScopeId, VmName
+from fairwarning.core.model import HostId, Machine, MachineModel, PowerState, ScopeId, VmName
 from fairwarning.store import rows
 from fairwarning.store.rows import MachineReader
 
@@ -73,3 +73,26 @@ def test_a_scope_with_many_combinations_is_read_whole() -> None:
     ]
 
     assert read(map(body, fleet)) == written(fleet)
+
+
+def test_instances_of_several_sets_share_the_tags_that_they_have_in_common() -> None:
+    tags = (("team", "blue"),)
+    fleet = [
+        Machine(
+            scope=ScopeId(scope),
+            name=VmName(f"{scope}_{number}"),
+            vm_id="",
+            host=HostId(str(number)),
+            tags=tags,
+            model=MachineModel(tags=tags),
+        )
+        for scope in ("web", "app")
+        for number in (0, 1)
+    ]
+
+    tables = read(map(body, fleet))
+
+    instances = [machine for table in tables.values() for machine in table.values()]
+    assert tables == written(fleet)
+    assert len({id(machine.tags) for machine in instances}) == 1
+    assert len({id(machine.model) for machine in instances}) == 1

@@ -424,6 +424,9 @@ class MachineReader:
         self._scope: ScopeId | None = None
         self._table = MachineTableDraft(MachineTable())
         self._alike: dict[bytes, VmName] = {}
+        #: Equal tags and models of instances: most instances of most sets have the same.
+        self._tags: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
+        self._models: dict[MachineModel, MachineModel] = {}
 
     def add(self, body: bytes) -> None:
         """Add a machine to the table of its scope."""
@@ -444,6 +447,10 @@ class MachineReader:
 
     def _add_whole(self, body: bytes, shared: bytes) -> None:
         machine = _machine.decode(body)
+        if machine.model.tags:
+            tags = self._tags.setdefault(machine.tags, machine.tags)
+            model = self._models.setdefault(machine.model, machine.model)
+            machine = replace(machine, tags=tags, model=model)
         if machine.scope != self._scope or len(self._alike) == _MOST_COMBINATIONS:
             self._scope, self._table, self._alike = machine.scope, self.tables[machine.scope], {}
         self._table.put(machine)
