@@ -15,10 +15,14 @@ from fairwarning.arm.compute import (
 )
 from fairwarning.arm.documents import deep_merge
 from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import ApplyInventory, RecordInventory
 from fairwarning.core.document.render import Json
+from fairwarning.core.inventory import InventoryScope, InventoryVersion
+from fairwarning.core.model import HostId, Machine, ScopeId, ScopeKind, ScopeProperties, VmName, in_group
 from fairwarning.core.policy import Policy
 from fairwarning.engine.ports import Store
-from tests.arm.azure import HOME, Azure
+from tests.arm.azure import GROUP, HOME, Azure
+from tests.fleet_harness import run
 
 VM = "Microsoft.Compute/virtualMachines"
 SET = "Microsoft.Compute/virtualMachineScaleSets"
@@ -81,3 +85,20 @@ def capacity_of(azure: Azure, path: str) -> Json:
     sku = document["sku"]
     assert isinstance(sku, dict)
     return sku["capacity"]
+
+
+def make_set_of_0_2(azure: Azure, name: str = "old", zones: Sequence[str] = ("1", "2")) -> None:
+    """Make a uniform scale set with an instance in each zone, whose tags no scope knows."""
+    version = InventoryVersion(digest=name)
+    scopes = []
+    for number, zone in enumerate(zones):
+        scope = ScopeId(in_group(GROUP, f"{name}.zone{zone}"))
+        kind = ScopeKind.SCALE_SET
+        facts = ScopeProperties(
+            id=scope, kind=kind, set_name=name, group=GROUP, zone=zone, next_instance=len(zones) + number
+        )
+        vm = VmName(f"{name}_{number}")
+        machine = Machine(scope=scope, name=vm, vm_id=vm, instance=str(number), host=HostId(vm))
+        scopes.append(InventoryScope(facts, (machine,)))
+    run(azure.fleet.engine.handle(RecordInventory(version)))
+    run(azure.fleet.engine.handle(ApplyInventory(version, tuple(scopes))))

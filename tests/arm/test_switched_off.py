@@ -1,16 +1,20 @@
 """A machine that is switched off stays allocated; release 0.2 kept that in markers beside the machine."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
+from fairwarning.arm.compute import older_documents
 from fairwarning.control.control import Control
+from fairwarning.core.errors import StorageError
 from fairwarning.core.model import OPERATOR, PowerState
 from fairwarning.core.stored.kinds import SWITCHED_OFF
 from fairwarning.core.stored.releases import NEWEST, OLDEST
+from fairwarning.engine.ports import Batch, Entry
 from fairwarning.store.memory import MemoryStore
-from tests.arm.azure import Azure
-from tests.arm.compute import VM, compute
+from tests.arm.azure import Azure, at
+from tests.arm.compute import SET, VM, compute, make_set_of_0_2
 from tests.fleet_harness import run
 
 
@@ -80,6 +84,52 @@ def test_markers_of_release_0_2_are_moved_to_their_machines() -> None:
     assert [power(azure, name) for name in names] == before
     assert [azure.fleet.machine(name).allocated for name in names] == [True, False, False]
     assert markers(azure) == []
+
+
+class FullStore(MemoryStore):
+    """A store that is full after some commits."""
+
+    room = 10_000
+
+    async def commit(self, batch: Batch) -> Sequence[Entry]:
+        if self.room == 0:
+            raise StorageError("the disk is full", "the disk is full")
+        self.room -= 1
+        return await super().commit(batch)
+
+
+def test_a_conversion_that_was_interrupted_is_carried_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(older_documents, "SLICE", 2)
+    store, names = FullStore(), ("a", "b", "c", "d", "e")
+    azure = with_machines(*names, store=store)
+    for name in names:
+        mark(azure, name)
+    store.room = 1
+    with pytest.raises(StorageError):
+        azure.restart()
+    interrupted = [azure.fleet.machine(name).allocated for name in names], len(markers(azure))
+    store.room = 10_000
+
+    azure.restart()
+
+    assert interrupted == ([True, True, False, False, False], 3)
+    assert [power(azure, name) for name in names] == ["stopped"] * 5
+    assert markers(azure) == []
+
+
+@pytest.mark.rule("U-01")
+def test_a_tag_of_a_scale_set_waits_until_the_migration_is_finished() -> None:
+    store = SharedStore()
+    azure = compute(store=store)
+    make_set_of_0_2(azure)
+
+    refused = azure.refused("PATCH", f"{SET}/old", {"tags": {"a": "b"}})
+    store.finish()
+    azure.patch(f"{SET}/old", {"tags": {"a": "b"}})
+
+    assert refused[0] == 409
+    assert "run fairwarning db migrate --finish first" in refused[2]
+    assert at(azure.get(f"{SET}/old"), "tags") == {"a": "b"}
 
 
 @pytest.mark.rule("U-01")

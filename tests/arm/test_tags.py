@@ -9,7 +9,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.render import Json
 from fairwarning.core.model import ScopeKind, replace
 from tests.arm.azure import HOME, ROOT, Azure, at
-from tests.arm.compute import AVAILABILITY_SET, SET, VM, scale_set
+from tests.arm.compute import AVAILABILITY_SET, SET, VM, make_set_of_0_2, scale_set
 from tests.fleet_harness import run
 
 pytestmark = pytest.mark.rule("T-33")
@@ -350,6 +350,18 @@ def test_neither_an_upgrade_nor_a_new_model_brings_tags_and_a_tag_is_no_new_mode
 
 
 @pytest.mark.rule("I-11")
+def test_a_changed_tag_of_a_flexible_set_reaches_no_machine_that_it_has(machines: Azure) -> None:
+    (name,) = machines.fleet.machines("lab/pool")
+    machines.patch(f"{SET}/pool", {"tags": {"env": "live"}})
+
+    machines.post(f"{VM}/{name}/restart")
+    machines.advance("20m")
+
+    assert at(machines.get(f"{SET}/pool"), "tags") == {"env": "live"}
+    assert guest_tags(machines, name) == {}
+
+
+@pytest.mark.rule("I-11")
 def test_new_instances_have_the_tags_of_their_set(tagged: Azure) -> None:
     tagged.patch(f"{SET}/web", {"tags": {"env": "live"}})
 
@@ -368,6 +380,17 @@ def test_a_scale_set_keeps_its_tags_and_its_document_no_copy_of_them(tagged: Azu
     assert at(tagged.get(f"{SET}/web"), "tags") == at(tagged.get(f"{SET}/bare"), "tags") == {}
     for name in ("web", "bare"):
         assert "tags" not in (tagged.context.committed().document(f"{ROOT}/providers/{SET}/{name}") or {})
+
+
+@pytest.mark.rule("I-11")
+def test_a_changed_tag_of_a_scale_set_reaches_instances_in_all_of_its_zones(tagged: Azure) -> None:
+    tagged.put(f"{SET}/wide", {**as_document(scale_set(2, zones=("1", "2"))), "tags": {"env": "test"}})
+    tagged.patch(f"{SET}/wide", {"tags": {"env": "live"}})
+
+    tagged.post(f"{SET}/wide/restart")
+    tagged.advance("40m")
+
+    assert [guest_tags(tagged, name) for name in ("wide_0", "wide_1")] == [{"env": "live"}] * 2
 
 
 # -- documents of release 0.2
@@ -398,3 +421,22 @@ def test_tags_in_documents_of_release_0_2_are_moved_to_their_machines(machines: 
     assert [guest_tags(machines, name) for name in ("db", "web_0", "web_1")] == [*expected, {}]
     documents = [machines.context.committed().document(f"{ROOT}/providers/{path}") or {} for path in paths]
     assert not any("tags" in document for document in documents)
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["by clients", "by an inventory"])
+def test_tags_in_the_document_of_a_set_of_release_0_2_are_moved_to_all_scopes_of_the_set(
+    machines: Azure, listed: bool
+) -> None:
+    make_set_of_0_2(machines)
+    machines.keep({f"{ROOT}/providers/{SET}/old": {"name": "old", "tags": {"a": "1"}}})
+    before = at(machines.get(f"{SET}/old"), "tags")
+    machines.fleet.engine.policy = replace(machines.fleet.engine.policy, emulator=not listed)
+
+    machines.restart()
+
+    scopes = [scope for scope in machines.fleet.engine.scopes().values() if scope.facts.set_name == "old"]
+    expected = None if listed else (("a", "1"),)
+    assert before == {"a": "1"}
+    assert at(machines.get(f"{SET}/old"), "tags") == ({} if listed else before)
+    assert [scope.facts.model.tags for scope in scopes] == [expected] * 2
+    assert "tags" not in (machines.context.committed().document(f"{ROOT}/providers/{SET}/old") or {})

@@ -12,7 +12,7 @@ import pytest
 
 from fairwarning.cli.client import OperatorClient
 from fairwarning.core.document.render import Json
-from tests.cli.server import FAIRWARNING, Server, free_port, until, up
+from tests.cli.server import FAIRWARNING, Server, call, free_port, until, up
 
 
 @pytest.fixture
@@ -435,3 +435,33 @@ def test_a_value_that_the_server_refuses_is_a_usage_error_of_its_option(
 
     assert done.code == 2
     assert f"Error: Invalid value for '{parameter}': " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "hint"),
+    [
+        pytest.param(["0.3", "0.3"], "0.2", "db migrate --finish", id="an upgrade that waits"),
+        pytest.param(["0.3", "0.3"], "0.3", "", id="a finished upgrade"),
+        pytest.param(["0.2", "0.3"], "0.2", "", id="a server of the earlier release"),
+    ],
+)
+def test_the_list_of_servers_says_if_an_upgrade_waits_for_its_last_step(
+    monkeypatch: pytest.MonkeyPatch, reads: list[str], writes: str, hint: str
+) -> None:
+    node = {
+        "id": "n",
+        "name": "n",
+        "address": "",
+        "this": False,
+        "position": 1,
+        "lag": 0,
+        "clock_offset": 0.0,
+    }
+    known = {**node, "release": "0.3.0", "seen_at": "2026-11-16T12:00:00Z"}
+    answer = {"nodes": [{**known, "reads": release} for release in reads], "writes": writes}
+    monkeypatch.setattr(OperatorClient, "get", lambda client, path: json.dumps(answer).encode())
+
+    listed = call("nodes")
+
+    assert listed.code == 0
+    assert (hint in listed.stderr) if hint else listed.stderr == ""

@@ -11,6 +11,8 @@ from fairwarning.console.app import create_app
 from fairwarning.console.sessions import LIFETIME, EndedSessions, Sessions
 from fairwarning.control.control import Control
 from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.model import PrincipalKind
+from fairwarning.core.policy import PERMISSIONS
 from tests.conftest import NOON
 from tests.console.console_client import ConsoleTestClient, ParsedPage, console_client, csrf_token, text
 from tests.fleet_harness import FleetHarness, run
@@ -279,6 +281,16 @@ def test_no_journal_line_has_a_session_value_in_it() -> None:
 
     assert "console-session" in str(fleet.journal())
     assert session.rpartition(".")[2] not in str(fleet.journal())
+
+
+def test_the_console_ends_sessions_with_its_own_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PERMISSIONS, PrincipalKind.PLATFORM, frozenset())
+    sessions = sessions_of()
+    session = sessions.begin()
+
+    run(sessions.end(session))
+
+    assert not sessions.is_valid(session)
 
 
 def test_one_ended_session_too_many_ends_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,6 +118,8 @@ def test_a_set_cannot_be_deleted_or_changed_by_a_guest_of_it() -> None:
         run(control.delete_set(web_0, "web"))
     with pytest.raises(ForbiddenError):
         run(control.change_set(web_0, "web", terminate_notice=None))
+    with pytest.raises(ForbiddenError):
+        run(control.carry_out(web_0, lambda draft: draft.set_tags_of_set([WEB], (("team", "blue"),))))
 
 
 ASKED = st.one_of(

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from fairwarning.core.changes import EventMilestone, MachineChanged, MachineRemoved
+from fairwarning.core.changes import EventMilestone, MachineChanged, MachineRemoved, TextChanged
 from fairwarning.core.errors import UnfinishedMigrationError
 from fairwarning.core.model import HostId, Machine, MachineModel, PowerState, ScopeId, VmName, replace
+from fairwarning.core.stored import gate
 from fairwarning.core.stored.gate import SINCE, StoredPart, check_readable
+from fairwarning.core.stored.kinds import StoredKind, kind_of
 from fairwarning.core.stored.releases import NEWEST, OLDEST, DataRelease
 from fairwarning.engine.ports import Line
 from tests.store.stories import happened
@@ -73,6 +75,18 @@ def test_a_release_that_knows_the_part_is_no_reason_to_refuse(name: str) -> None
 
     check_readable((line,), DataRelease.V0_3, {part: DataRelease.V0_3})
     check_readable((line,), NEWEST, {part: NEWEST})
+
+
+@pytest.mark.rule("U-01")
+def test_a_stored_value_of_a_later_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = StoredKind(name="plan", keys=("plan:*",), action=None, rules="", since=NEWEST)
+    monkeypatch.setattr(gate, "kind_of", lambda key: plan if plan.has(key) else kind_of(key))
+    line = TextChanged(key="plan:1", text="{}")
+
+    check_readable((line,), NEWEST)
+    check_readable((TextChanged(key="operation:1", text="{}"),), OLDEST)
+    with pytest.raises(UnfinishedMigrationError, match="do not know a stored plan"):
+        check_readable((line,), OLDEST)
 
 
 def test_what_is_listed_exists_and_came_after_the_oldest_release() -> None:

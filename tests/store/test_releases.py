@@ -104,6 +104,8 @@ def test_a_store_learns_from_its_database_who_reads_it() -> None:
         async with postgres_nodes(dsn, 1) as (store,):
             before = store.oldest_reader
             PostgresDatabase(dsn).finish()
+            async with postgres_nodes(dsn, 1) as (later,):
+                assert later.oldest_reader is NEWEST
             beat = await store.heartbeat(NodeReport("n1", "alpha", "", 0, timedelta(0), "0.3.0"))
 
             assert (before, store.oldest_reader) == (OLDEST, NEWEST)
