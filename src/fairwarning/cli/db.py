@@ -224,16 +224,19 @@ def backup(file: Path, database: "FleetDatabase | None", overwrite: bool, json_:
     type=click.IntRange(min=1),
     help="How far to move all incarnations forward; by default enough for the age of the backup.",
 )
+@click.option("--no-hold", is_flag=True, help="Let events that are due start as soon as a server runs.")
 @json_option
-def restore(file: Path, database: "FleetDatabase | None", jump: int | None, json_: bool) -> None:
+def restore(
+    file: Path, database: "FleetDatabase | None", jump: int | None, no_hold: bool, json_: bool
+) -> None:
     """Restore a backup into an empty database.
 
     The whole file is verified before anything is written. Every incarnation moves forward, so that no guest
     sees a document number again that it has seen after the backup was taken: by 1,000,000, and 100 for each
     second since then. All leases are over. Servers must not run on the old database any more.
 
-    Events are as they were: those that were over after the backup are pending again, and those that are due
-    start as soon as a server runs.
+    Events are as they were: those that were over after the backup are pending again. So the fleet is on hold:
+    cancel what is over, and let the rest go on with fairwarning unhold.
 
     \b
     Example:
@@ -242,7 +245,7 @@ def restore(file: Path, database: "FleetDatabase | None", jump: int | None, json
     from fairwarning.database.operations import restore
 
     with failures_explained(HINTS), _progress() as progress:
-        restored = restore(_required(database), file, jump=jump, progress=progress)
+        restored = restore(_required(database), file, jump=jump, hold=not no_hold, progress=progress)
     taken_at, jumped = restored.restore.taken_at, restored.restore.jump
     if json_:
         counts: dict[str, Json] = {"machines": restored.machines, "events": restored.events}
@@ -252,7 +255,11 @@ def restore(file: Path, database: "FleetDatabase | None", jump: int | None, json
     click.echo(f"restored {machines} with {events} pending, as they were at {for_people(taken_at)}")
     click.echo(f"incarnations moved on by {jumped}")
     if restored.events:
-        print_note("hint: events that are due start with the server; cancel those that are over")
+        print_note(f"hint: {_DUE_AT_ONCE if no_hold else _ON_HOLD}")
+
+
+_ON_HOLD = f"the fleet is on hold; cancel events that are over, then end the hold with {PROGRAM} unhold"
+_DUE_AT_ONCE = "events that are due start with the server; cancel those that are over"
 
 
 def _print_report(report: "CheckReport") -> None:

@@ -102,10 +102,11 @@ def restore(
     path: Path,
     *,
     jump: int | None = None,
+    hold: bool = True,
     progress: Progress = quiet,
     clock: Clock = WALL_CLOCK,
 ) -> Restored:
-    """Restore a backup into an empty database.
+    """Restore a backup into an empty database; ``hold`` leaves the fleet on hold (M-08).
 
     The whole file is verified before anything is written, and again while it is written: a file that changes
     meanwhile leaves nothing behind.
@@ -125,6 +126,7 @@ def restore(
             jump=jump_since(header.taken_at, now) if jump is None else jump,
             taken_at=header.taken_at,
             restored_at=now,
+            hold=hold,
         )
 
         def tables() -> RestoredTables:

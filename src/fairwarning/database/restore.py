@@ -1,15 +1,17 @@
 """The rows that a restore writes: those of the backup, with new stamps and with incarnations moved forward.
 
 Leases are over and keep only their fence, moved forward, too. All sessions of the console end: the backup
-does not know which of them were ended after it was taken. Two lines of the journal say so.
+does not know which of them were ended after it was taken. The fleet is on hold, unless the operator says
+otherwise: events that were over after the backup are pending again (M-08). Lines of the journal say so.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
 from fairwarning.core.changes import TextChanged
 from fairwarning.core.history import ActionNote, OperatorAction
+from fairwarning.core.maintenance.values import Hold
 from fairwarning.core.model import ANY_SET, OPERATOR
-from fairwarning.core.stored.kinds import SESSIONS_ENDED
+from fairwarning.core.stored.kinds import HOLD, SESSIONS_ENDED
 from fairwarning.database.columns import (
     LeaseColumns,
     ScopeColumns,
@@ -35,10 +37,16 @@ def restored_tables(tables: Tables, restore: Restore, stamp: int, progress: Prog
         yield table, rewriting.rows(table, counted(table, tables.rows(table), progress))
 
 
+#: Why a restored fleet is on hold.
+_REASON = "restored from a backup"
+
+
 class _Rewriting:
     def __init__(self, restore: Restore, stamp: int) -> None:
         self._restore = restore
         self._stamp = stamp
+        #: The stored values that the restore writes itself.
+        self._written = {SESSIONS_ENDED.key(), *((HOLD.key(),) if restore.hold else ())}
         self._rewrite: Mapping[str, Callable[[Iterator[StoredRow]], Iterator[Row]]] = {
             "note": self._values,
             "journal": self._journal,
@@ -68,6 +76,9 @@ class _Rewriting:
         note = ActionNote(deed=OperatorAction.RESTORED, detail=detail, by=str(OPERATOR))
         sessions = TextChanged(key=SESSIONS_ENDED.key(), text=SESSIONS_ENDED.encode(restore.restored_at))
         lines: tuple[Line, ...] = note, sessions
+        if restore.hold:
+            held = ActionNote(deed=OperatorAction.HELD, detail=f"the fleet ({_REASON})", by=str(OPERATOR))
+            lines = (*lines, held, TextChanged(key=HOLD.key(), text=self._hold()))
         for seq, line in enumerate(lines, restore.line):
             yield journal_row(
                 Entry(
@@ -102,11 +113,16 @@ class _Rewriting:
     def _texts(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
         for row in rows:
             columns = read_columns(row, TextColumns)
-            if columns.key != SESSIONS_ENDED.key():
+            if columns.key not in self._written:
                 yield with_checksum(*columns._replace(stamp=self._stamp))
         yield with_checksum(
             SESSIONS_ENDED.key(), SESSIONS_ENDED.encode(self._restore.restored_at), self._stamp
         )
+        if self._restore.hold:
+            yield with_checksum(HOLD.key(), self._hold(), self._stamp)
+
+    def _hold(self) -> str:
+        return HOLD.encode(Hold(reason=_REASON, by=str(OPERATOR), since=self._restore.restored_at))
 
     def _leases(self, rows: Iterator[StoredRow]) -> Iterator[Row]:
         for row in rows:

@@ -38,11 +38,13 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True):
     jump: int
     taken_at: datetime
     restored_at: datetime
+    #: Whether the fleet is on hold until somebody has looked at what was restored.
+    hold: bool = False
 
     @property
     def last_line(self) -> int:
         """The last line that the restore adds to the journal."""
-        return self.line + 1
+        return self.line + (3 if self.hold else 1)
 
 
 def jump_since(taken_at: datetime, now: datetime) -> int:
