@@ -162,17 +162,6 @@ def test_a_machine_that_exists_changes_its_update_domain_only_for_a_reason(
     assert fleet.machine("a").update_domain == domain
 
 
-def test_a_machine_does_not_move_while_an_event_is_pending() -> None:
-    fleet = FleetHarness()
-    apply(fleet, scope("web", "a"))
-    fleet.poll("a")
-    fleet.cause("restart", "a")
-
-    apply(fleet, scope("web", "a", host="h2"))
-
-    assert fleet.machine("a").host == "h1"
-
-
 def test_the_terminate_notice_of_the_inventory_reaches_machines() -> None:
     fleet = FleetHarness()
     apply(fleet, scope("web", "a"))

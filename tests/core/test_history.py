@@ -4,7 +4,16 @@ import pytest
 
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change, MachineChanged
-from fairwarning.core.commands import AddMachines, ChangeModel, Command, CreateSet, Protect, SetPower, Upgrade
+from fairwarning.core.commands import (
+    AddMachines,
+    ChangeModel,
+    Command,
+    CreateSet,
+    MoveMachine,
+    Protect,
+    SetPower,
+    Upgrade,
+)
 from fairwarning.core.history import (
     ActionNote,
     CommandRefused,
@@ -12,7 +21,7 @@ from fairwarning.core.history import (
     OperatorAction,
     to_history_entry,
 )
-from fairwarning.core.model import NO_SCOPE, EventId, MachineRef, PowerState, ScopeId, VmName
+from fairwarning.core.model import NO_SCOPE, EventId, HostId, MachineRef, PowerState, ScopeId, VmName
 from tests.fleet_harness import NOON, FleetHarness
 
 ID = ScopeId("web")
@@ -30,6 +39,7 @@ def askers(changes: tuple[Change, ...]) -> set[str]:
         pytest.param(CreateSet(seed="s", blueprint=Blueprint(name="db"), by="ann"), id="making a set"),
         pytest.param(AddMachines(seed="s", scope=ID, by="ann"), id="adding an instance"),
         pytest.param(SetPower(machine=WEB_0, power=PowerState.STOPPED, by="ann"), id="stopping a machine"),
+        pytest.param(MoveMachine(machine=WEB_0, host=HostId("h7"), by="ann"), id="moving a machine"),
         pytest.param(Protect(machine=WEB_0, protected=True, by="ann"), id="protecting an instance"),
         pytest.param(Upgrade(machines=(WEB_0,), by="ann"), id="upgrading an instance"),
         pytest.param(

@@ -17,6 +17,7 @@ from fairwarning.core.commands import (
     Command,
     CreateSet,
     DeleteScopes,
+    MoveMachine,
     Poll,
     Protect,
     RecordInventory,
@@ -163,6 +164,7 @@ class Client:
                 Schedule(id=derive_id(key), cause="delete", machines=(ref,), force=pick((True, False))),
                 Protect(machine=ref, protected=pick((True, False))),
                 SetPower(machine=ref, power=pick(list(PowerState))),
+                MoveMachine(machine=ref, host=HostId(pick(HOSTS))),
                 ChangeModel(scopes=(ref.scope,), terminate_notice=pick((None, timedelta(minutes=5)))),
             )
         )

@@ -185,12 +185,18 @@ class Control:
         event, result = await self.submit(principal, Action.CANCEL, fill)
         return changed_events(result.changes)[event.id]
 
-    async def complete(self, principal: Principal, event_id: str, machines: Sequence[str]) -> Event:
-        """Report the impact of an event as done on some machines, or on all if none is named."""
+    async def complete(
+        self, principal: Principal, event_id: str, machines: Sequence[str], moved_to: str | None = None
+    ) -> Event:
+        """Report the impact of an event as done on some machines, or on all if none is named.
+
+        ``moved_to`` is the host on which these machines are now.
+        """
+        host = None if moved_to is None else HostId(moved_to)
 
         def fill(draft: Draft) -> Event:
             event = pending_event(draft, Action.REPORT, event_id)
-            draft.complete(event_id, machines, self.reported_driver().reported)
+            draft.complete(event_id, machines, self.reported_driver().reported, host)
             return event
 
         return await self._report(principal, fill)
@@ -299,6 +305,17 @@ class Control:
             return ref
 
         ref, _ = await self.submit(principal, Action.SET_POWER, fill)
+        return ref
+
+    async def move(self, principal: Principal, machine: str, host: str) -> MachineRef:
+        """Report that a machine is on another host."""
+
+        def fill(draft: Draft) -> MachineRef:
+            ref = draft.view.machine(machine).ref
+            draft.move(ref, HostId(host))
+            return ref
+
+        ref, _ = await self.submit(principal, Action.MOVE, fill)
         return ref
 
     async def change_set(

@@ -23,6 +23,7 @@ from fairwarning.core.commands import (
     CreateSet,
     DeleteScopes,
     Maintain,
+    MoveMachine,
     Postpone,
     Protect,
     RecordInventory,
@@ -228,22 +229,31 @@ class Draft:
 
     # -- reports about impacts
 
-    def complete(self, event_id: str, machines: Sequence[str], reported: Reported) -> None:
-        """Report the impact of an event as done on some machines, or on all if none is named."""
+    def complete(
+        self, event_id: str, machines: Sequence[str], reported: Reported, moved_to: HostId | None = None
+    ) -> None:
+        """Report the impact of an event as done on some machines, or on all if none is named.
+
+        ``moved_to`` is the host on which these machines are now.
+        """
         event = self._started_event(event_id, "completed")
         names = {_listed(event, name, "machines") for name in machines} or set(event.resources)
+        if moved_to is not None:
+            for ref in self.view.scope(event.scope).refs():
+                if ref.name in names:
+                    self.move(ref, moved_to)
         self._report(event, [reported(impact, None) for impact in self._impacts(event, names)])
 
     def complete_all(self, events: Iterable[Event], moved: Mapping[str, str], reported: Reported) -> None:
         """Report the impacts of started events as done; ``moved`` says on which hosts machines are now."""
         left = dict(moved)
         for event in events:
-            observations: list[Observation] = []
-            for impact in self._impacts(event, set(event.undone)):
-                name = next((name for name in (impact.machine.full, impact.machine.name) if name in left), "")
-                host = HostId(left.pop(name)) if name else None
-                observations.append(reported(impact, None)._replace(host=host))
-            self._report(event, observations)
+            impacts = self._impacts(event, set(event.undone))
+            for impact in impacts:
+                for name in (impact.machine.full, impact.machine.name):
+                    if name in left:
+                        self.move(impact.machine, HostId(left.pop(name)))
+            self._report(event, [reported(impact, None) for impact in impacts])
         if left:
             raise InvalidError("moved", f"{', '.join(left)} is not one of the machines")
 
@@ -337,6 +347,11 @@ class Draft:
         """Start or stop a machine; a stopped machine may stay allocated."""
         self._ask(Action.SET_POWER, (machine.scope,), machine)
         self._add(SetPower(machine=machine, power=power, allocated=allocated, by=self.by))
+
+    def move(self, machine: MachineRef, host: HostId) -> None:
+        """Report that a machine is on another host."""
+        self._ask(Action.MOVE, (machine.scope,), machine)
+        self._add(MoveMachine(machine=machine, host=host, by=self.by))
 
     def change_model(
         self,

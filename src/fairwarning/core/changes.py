@@ -18,9 +18,11 @@ from fairwarning.core.machine_table import MachineTable, MachineTableDraft
 from fairwarning.core.model import (
     GONE,
     NO_EVENTS,
+    NO_HOST,
     NO_SCOPE,
     Event,
     EventId,
+    HostId,
     Machine,
     Scope,
     ScopeId,
@@ -84,6 +86,8 @@ class MachineChanged:
     scope: ScopeId
     machine: Machine
     by: str = ""
+    #: The host from which an operator moved it; empty if no operator did.
+    moved_from: HostId = NO_HOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -173,6 +173,14 @@ class SetPower(NamedTuple):
     by: str = "operator"
 
 
+class MoveMachine(NamedTuple):
+    """A machine is on another host than the fleet knows (F-08)."""
+
+    machine: MachineRef
+    host: HostId
+    by: str = "operator"
+
+
 class ChangeModel(NamedTuple):
     """Change the model of a scale set; its instances keep their model until they are upgraded (T-06)."""
 
@@ -259,6 +267,7 @@ Command = (
     | Tick
     | ReportOutcomes
     | SetPower
+    | MoveMachine
     | ChangeModel
     | Upgrade
     | Protect
@@ -304,6 +313,7 @@ def concerns(command: Command) -> frozenset[ScopeId]:
         case (
             Poll(machine=machine)
             | SetPower(machine=machine)
+            | MoveMachine(machine=machine)
             | Protect(machine=machine)
             | SetTags(machine=machine)
         ):
@@ -317,6 +327,8 @@ def arrival_hosts(command: Command) -> frozenset[HostId] | None:
     match command:
         case CreateSet() | AddMachines():
             return None
+        case MoveMachine(host=host):
+            return frozenset({host})
         case ReportOutcomes(observations=observations):
             return frozenset(seen.host for seen in observations if seen.host is not None)
         case ApplyInventory(scopes=inventory):

@@ -48,6 +48,7 @@ from fairwarning.core.commands import (
     CreateSet,
     DeleteScopes,
     Maintain,
+    MoveMachine,
     Poll,
     Postpone,
     Protect,
@@ -67,7 +68,7 @@ from fairwarning.core.commands import (
 from fairwarning.core.errors import NameTakenError, UnknownEventError
 from fairwarning.core.fleet import FleetState, is_overdue, shown_to
 from fairwarning.core.impact import record_outcomes
-from fairwarning.core.inventory import apply_inventory, older_inventory, record_inventory
+from fairwarning.core.inventory import apply_inventory, moved, older_inventory, record_inventory
 from fairwarning.core.lifecycle import Signal, advance
 from fairwarning.core.maintenance.bookkeeping import bookkeeping
 from fairwarning.core.maintenance.budgets import check_budgets
@@ -181,6 +182,8 @@ def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Fact
             allocated = command.allocated and command.power is PowerState.STOPPED
             machine = replace(fleet.machine(command.machine), power=command.power, allocated=allocated)
             return iter((MachineChanged(scope=machine.scope, machine=machine, by=command.by),))
+        case MoveMachine():
+            return _move(fleet, command)
         case SetTags():
             machine = replace(fleet.machine(command.machine), tags=command.tags)
             if command.refreshed:
@@ -222,6 +225,13 @@ def _apply_inventory(fleet: FleetState, command: ApplyInventory) -> Iterator[Cha
     if record is not None and record.version != command.version:
         raise older_inventory(record, command.version)
     return apply_inventory(fleet, command.scopes, command.gone)
+
+
+def _move(fleet: FleetState, command: MoveMachine) -> Iterator[Change]:
+    before = fleet.machine(command.machine)
+    if before.host != command.host:
+        after = moved(before, command.host, listed=not fleet.policy.emulator)
+        yield MachineChanged(scope=after.scope, machine=after, by=command.by, moved_from=before.host)
 
 
 def _create_set(fleet: FleetState, command: CreateSet, now: datetime) -> Iterator[Change]:
@@ -367,7 +377,8 @@ def _after(fleet: FleetState, facts: tuple[Fact, ...]) -> FleetState:
     changes, values = _sorted(facts)
     last_incarnations = last_incarnations_after(fleet.last_incarnations, changes)
     known = {**fleet.values, **values} if values else fleet.values
-    return FleetState(apply(fleet.scopes, changes), fleet.policy, last_incarnations, fleet.stored, known)
+    scopes = apply(fleet.scopes, changes)
+    return fleet._replace(scopes=scopes, last_incarnations=last_incarnations, values=known)
 
 
 def _next_consequences(fleet: FleetState, now: datetime) -> tuple[Fact, ...]:

@@ -29,6 +29,7 @@ from fairwarning.core.model import (
     VmName,
 )
 from fairwarning.core.policy import Policy
+from fairwarning.core.stored.releases import NEWEST, DataRelease
 
 
 def nothing_stored(key: str) -> str | None:
@@ -47,6 +48,8 @@ class FleetState(NamedTuple):
     stored: Callable[[str], str | None] = nothing_stored
     #: The stored values that the decision has changed so far; None for a value that is removed.
     values: Mapping[str, str | None] = MappingProxyType({})
+    #: The oldest release that may read what is decided (U-01).
+    oldest_reader: DataRelease = NEWEST
 
     def text(self, key: str) -> str | None:
         """Return the text of a stored value; None if there is none."""

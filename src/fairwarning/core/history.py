@@ -5,7 +5,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from fairwarning.core.changes import Change, EventChanged, EventMilestone, PollsRecorded, TextChanged
+from fairwarning.core.changes import (
+    Change,
+    EventChanged,
+    EventMilestone,
+    MachineChanged,
+    PollsRecorded,
+    TextChanged,
+)
 from fairwarning.core.commands import DRIVER
 from fairwarning.core.model import NO_SCOPE, EventId, MachineRef, ScopeId, VmName
 from fairwarning.formats.counts import format_count
@@ -90,6 +97,8 @@ def to_history_entry(
         case ActionNote(deed=action, detail=detail):
             subject = _SUBJECTS[action]
             return _note_entry(seq, at, change, kind=action.value, type=subject, event=None, reason=detail)
+        case MachineChanged(moved_from=before) if before:
+            return _move_entry(seq, at, change)
         case EventChanged(what=EventMilestone.PROGRESSED, event=event, by=by) if by != DRIVER:
             done, machines = event.done, format_count(len(event.resources), "machine")
             reason = change.reason or f"{len(done)} of {machines} done"
@@ -111,6 +120,20 @@ def _event_entry(seq: int, at: datetime, change: EventChanged) -> HistoryEntry:
         resources=change.event.resources,
         by=change.by,
         reason=change.reason,
+    )
+
+
+def _move_entry(seq: int, at: datetime, change: MachineChanged) -> HistoryEntry:
+    return HistoryEntry(
+        seq=seq,
+        at=at,
+        kind="moved",
+        scope=change.scope,
+        event=None,
+        type="host",
+        resources=(change.machine.name,),
+        by=change.by,
+        reason=f"from {change.moved_from} to {change.machine.host}",
     )
 
 

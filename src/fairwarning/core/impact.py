@@ -7,6 +7,7 @@ from enum import Enum, auto
 from fairwarning.core.changes import Change, EventChanged, EventMilestone, MachineChanged, MachineRemoved
 from fairwarning.core.commands import ReportOutcomes
 from fairwarning.core.fleet import FleetState, Observation, Progress, last_failures
+from fairwarning.core.inventory import moved
 from fairwarning.core.lifecycle import Signal, advance
 from fairwarning.core.model import (
     STARTED,
@@ -15,12 +16,12 @@ from fairwarning.core.model import (
     EventType,
     Failure,
     Machine,
-    ScopeProperties,
     VmName,
     replace,
 )
 from fairwarning.core.policy import Policy, retry_delay
 from fairwarning.core.scaleset import restarted
+from fairwarning.core.stored.releases import DataRelease
 
 
 class ImpactOutcome(Enum):
@@ -62,15 +63,14 @@ def record_outcomes(fleet: FleetState, report: ReportOutcomes, now: datetime) ->
         if event.status is STARTED and event.id in observations:
             due = machines.keys() & event.undone
             relevant = [observation for observation in observations[event.id] if observation.machine in due]
-            yield from _advance_event(event, relevant, machines, scope.facts, fleet.policy, now, report.by)
+            yield from _advance_event(fleet, event, relevant, machines, now, report.by)
 
 
 def _advance_event(
+    fleet: FleetState,
     event: Event,
     observations: list[Observation],
     machines: dict[VmName, Machine],
-    properties: ScopeProperties,
-    policy: Policy,
     now: datetime,
     by: str,
 ) -> Iterator[Change]:
@@ -80,7 +80,7 @@ def _advance_event(
         event = replace(event, done=(*event.done, *finished))
         yield EventChanged(scope=event.scope, event=event, what=EventMilestone.PROGRESSED, by=by)
     for observation in finished.values():
-        yield from _change_machine(event, observation, machines, properties, by)
+        yield from _change_machine(fleet, event, observation, machines, by)
     failures = last_failures(event)
     # A failure of an earlier attempt has been counted.
     current = [
@@ -93,7 +93,7 @@ def _advance_event(
         seen for seen in current if _outcome(event, seen) is ImpactOutcome.WAIT and seen.problem is not None
     ]
     if failed:
-        new = {seen.machine: _failure(seen, policy, now) for seen in failed}
+        new = {seen.machine: _failure(seen, fleet.policy, now) for seen in failed}
         event = replace(
             advance(event, Signal.FAILED, now),
             failures=tuple((failures | new).values()),
@@ -119,20 +119,24 @@ def _failure(observation: Observation, policy: Policy, now: datetime) -> Failure
 
 
 def _change_machine(
+    fleet: FleetState,
     event: Event,
     observation: Observation,
     machines: dict[VmName, Machine],
-    properties: ScopeProperties,
     by: str,
 ) -> Iterator[Change]:
     before = machines.pop(observation.machine)
     if not observation.exists:
         yield MachineRemoved(scope=before.scope, name=before.name)
         return
-    power, host = observation.power or before.power, observation.host or before.host
+    # U-01: a release that would drop the host of the line lets the next inventory move the machine back.
+    listed = not fleet.policy.emulator and fleet.oldest_reader >= DataRelease.V0_3
+    after = moved(before, observation.host or before.host, listed=listed)
     allocated = before.allocated and observation.power is None
-    after = replace(before, power=power, host=host, allocated=allocated)
-    machines[before.name] = after = restarted(after, properties) if event.kind is EventType.REBOOT else after
+    after = replace(after, power=observation.power or before.power, allocated=allocated)
+    if event.kind is EventType.REBOOT:
+        after = restarted(after, fleet.scopes[event.scope].facts)
+    machines[before.name] = after
     if after != before:
         yield MachineChanged(scope=before.scope, machine=after, by=by)
 

@@ -2,7 +2,12 @@
 
 An inventory says which scopes exist, which machines each has, and where the machines are. What happened to
 the machines since (their power, their events, who polled) is not its business and stays. A machine that the
-inventory no longer has is removed, unless a pending event lists it: such a machine stays until a later start.
+inventory no longer has is removed. While a pending event lists a machine, it stays, and nothing of it changes
+but its host (F-09): the rest waits for a later start.
+
+Of the host of a machine, whoever spoke last is right: the inventory when the line of the machine names
+another host than before, a driver that saw the machine, or an operator who reported it (``moved``). So a
+machine that was moved remembers the host of its line, and stays where it is while its line stays (F-08).
 
 The same inventory applied twice changes nothing the second time, so several nodes may apply it. An older
 inventory would undo a newer one, so an inventory has a version, and the fleet remembers which one it has and
@@ -25,7 +30,8 @@ from fairwarning.core.changes import (
 )
 from fairwarning.core.errors import InvalidError, NumberTakenError, OlderInventoryError
 from fairwarning.core.fleet import FleetState
-from fairwarning.core.model import Machine, Scope, ScopeId, ScopeProperties, VmName
+from fairwarning.core.model import NO_HOST, HostId, Machine, Scope, ScopeId, ScopeProperties, VmName
+from fairwarning.core.stored.releases import DataRelease
 from fairwarning.formats.timestamps import for_people
 
 #: The caller that the history names.
@@ -134,7 +140,7 @@ def apply_inventory(
         if existing is None:
             yield from _create(fleet, scope)
         else:
-            yield from _change(existing, scope)
+            yield from _change(fleet, existing, scope)
     for scope_id in gone:
         if scope_id in fleet.scopes:
             yield from _remove(fleet.scopes[scope_id])
@@ -143,6 +149,22 @@ def apply_inventory(
 def busy_machines(scope: Scope) -> set[VmName]:
     """Return the machines that a pending event lists."""
     return {name for event in scope.events.values() for name in event.resources}
+
+
+def moved(machine: Machine, host: HostId, *, listed: bool) -> Machine:
+    """Return a machine on the host on which a driver or an operator saw it.
+
+    If it is ``listed``, the next inventory leaves it there, unless its line names another host (F-08).
+    """
+    if host == machine.host or not listed:
+        return replace(machine, host=host)
+    line = _listed_host(machine)
+    return replace(machine, host=host, listed_host=NO_HOST if host == line else line)
+
+
+def _listed_host(machine: Machine) -> HostId:
+    """Return the host that the line of a machine names."""
+    return machine.listed_host or machine.host
 
 
 def _create(fleet: FleetState, scope: InventoryScope) -> Iterator[Change]:
@@ -164,7 +186,7 @@ def check_kind(existing: Scope, wanted: InventoryScope) -> None:
         raise InvalidError("kind", problem)
 
 
-def _change(existing: Scope, wanted: InventoryScope) -> Iterator[Change]:
+def _change(fleet: FleetState, existing: Scope, wanted: InventoryScope) -> Iterator[Change]:
     check_kind(existing, wanted)
     properties = _changed_properties(existing.facts, wanted.facts)
     if properties != existing.facts:
@@ -176,10 +198,13 @@ def _change(existing: Scope, wanted: InventoryScope) -> Iterator[Change]:
             yield MachineRemoved(scope=existing.id, name=name)
     for machine in wanted.machines:
         before = existing.machines.get(machine.name)
-        after = machine if before is None else _moved(before, machine, wanted)
-        if before is None or properties.model != existing.facts.model:
-            after = with_model(after, properties.model)
-        if before != after and machine.name not in busy:
+        if machine.name in busy:
+            after = None if before is None else _moved_while_busy(fleet, before, machine)
+        else:
+            after = machine if before is None else _in_step(before, machine, wanted)
+            if before is None or properties.model != existing.facts.model:
+                after = with_model(after, properties.model)
+        if after is not None and after != before:
             yield _machine_changed(after)
 
 
@@ -199,18 +224,29 @@ def _changed_properties(before: ScopeProperties, wanted: ScopeProperties) -> Sco
     )
 
 
-def _moved(before: Machine, wanted: Machine, scope: InventoryScope) -> Machine:
-    """Return a machine where the inventory says it is; the rest stays as it was."""
-    # F-07: a machine that stays on its host stays in its domain.
-    stays = (
-        before.host == wanted.host
+def _moved_while_busy(fleet: FleetState, before: Machine, wanted: Machine) -> Machine:
+    """Return a machine with a pending event on the host of its line; the rest of the line waits (F-09)."""
+    # U-01: in 0.2 the host waits, too.
+    if wanted.host == _listed_host(before) or fleet.oldest_reader < DataRelease.V0_3:
+        return before
+    return replace(before, host=wanted.host, listed_host=wanted.host)
+
+
+def _in_step(before: Machine, wanted: Machine, scope: InventoryScope) -> Machine:
+    """Return a machine as its line in the inventory says; what the line does not say stays as it was."""
+    rest_waits = before.listed_host == before.host
+    stays = wanted.host == _listed_host(before) and not rest_waits
+    # F-07: a machine whose line keeps its host stays in its domain.
+    keeps_domain = (
+        stays
         and before.name not in scope.domains_given
         and before.update_domain < max(scope.facts.update_domains, 1)
     )
     return replace(
         before,
-        host=wanted.host,
-        update_domain=before.update_domain if stays else wanted.update_domain,
+        host=before.host if stays else wanted.host,
+        listed_host=before.listed_host if stays else NO_HOST,
+        update_domain=before.update_domain if keeps_domain else wanted.update_domain,
         fault_domain=wanted.fault_domain,
         spot=wanted.spot,
         eviction=wanted.eviction,

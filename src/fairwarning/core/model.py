@@ -47,6 +47,9 @@ BarrierId = NewType("BarrierId", str)
 #: The scope of a journal line that concerns no single scope.
 NO_SCOPE = ScopeId("")
 
+#: The host of what has none.
+NO_HOST = HostId("")
+
 #: The name that stands for every set that is not stored: a restored fleet has their last incarnation here.
 ANY_SET = ""
 
@@ -168,6 +171,9 @@ class Machine:
     location: str = ""
     #: Whether it keeps its place on the host although it is stopped: it was switched off, not deallocated.
     allocated: bool = False
+    #: The host that the inventory names, if the machine is elsewhere (F-08), or there while the rest of its
+    #: line waits (F-09); empty if the machine is as its line says, or has no line.
+    listed_host: HostId = NO_HOST
 
     @property
     def ref(self) -> MachineRef:

@@ -204,6 +204,7 @@ class Action(StrEnum):
     APPLY_INVENTORY = "apply inventory"
     DELETE = "delete"
     SET_POWER = "set power"
+    MOVE = "move"
     UPGRADE = "upgrade"
     PROTECT = "protect"
     SET_TAGS = "set tags"

@@ -368,8 +368,10 @@ class Decider:
     def _decide_commands(self, commands: Sequence[Command], reads: ReadRecorder, now: datetime) -> Decision:
         if not commands:
             return Decision()
-        scopes = scopes_to_decide_on(reads, commands)
-        fleet = FleetState(scopes, self._policy(), reads.last_incarnations(), reads.text)
+        scopes, reader = scopes_to_decide_on(reads, commands), self._store.oldest_reader
+        fleet = FleetState(
+            scopes, self._policy(), reads.last_incarnations(), reads.text, oldest_reader=reader
+        )
         return decide(fleet, commands, now)
 
     async def _answer_if_current(self, requests: list[_Request], start: Position) -> list[_Request]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 
-from fairwarning.core.changes import EventMilestone, TextChanged
+from fairwarning.core.changes import EventMilestone, MachineChanged, TextChanged
 from fairwarning.core.errors import UnfinishedMigrationError
 from fairwarning.core.history import OperatorAction
 from fairwarning.core.model import Event, Machine, MachineModel
@@ -26,6 +26,8 @@ StoredPart = type | tuple[type, str]
 #: The release that brought a part of the stored data; everything else is as old as the first.
 SINCE: Mapping[StoredPart, DataRelease] = {
     (Machine, "allocated"): DataRelease.V0_3,
+    (Machine, "listed_host"): DataRelease.V0_3,
+    (MachineChanged, "moved_from"): DataRelease.V0_3,
     (MachineModel, "tags"): DataRelease.V0_3,
     (Event, "opens"): DataRelease.V0_3,
     (Event, "consent"): DataRelease.V0_3,
