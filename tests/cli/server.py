@@ -37,6 +37,7 @@ class Row(TypedDict):
     type: str
     by: str
     resources: list[str]
+    reason: str
 
 
 class Shown(TypedDict):

@@ -63,6 +63,29 @@ def test_a_server_on_sqlite_starts_with_an_older_file_only_on_purpose(tmp_path: 
     assert (after, again) == (["w1", "w2"], ["w1", "w2"])
 
 
+def hosts(server: Serving) -> dict[str, str]:
+    """Return the host of each machine."""
+    return {machine["name"]: machine["host"] for machine in server.tell("vms")}
+
+
+@pytest.mark.rule("F-08")
+def test_a_machine_that_was_moved_stays_moved_over_reloads_and_restarts_until_its_line_changes(
+    tmp_path: Path,
+) -> None:
+    more = f'{FLEET}[[machine]]\nname = "w3"\n'
+    with serving(tmp_path) as server:
+        server.tell("move", "w1", "rack7")
+        reload(server, FLEET, "reloaded")
+        same = hosts(server)
+        reload(server, more, "reloaded")
+    with serving(tmp_path, more) as server:
+        restarted = hosts(server)
+    with serving(tmp_path, more.replace("rack1", "rack2")) as server:
+        changed = hosts(server)
+
+    assert [one["w1"] for one in (same, restarted, changed)] == ["rack7", "rack7", "rack2"]
+
+
 @pytest.mark.rule("F-04", "F-05")
 def test_a_reload_with_an_older_file_changes_nothing_and_is_a_metric(tmp_path: Path) -> None:
     with serving(tmp_path) as server:

@@ -57,6 +57,26 @@ def test_an_overdue_event_is_shown_as_such(external: Server) -> None:
     external.tell("complete", event["id"])
 
 
+def test_a_machine_is_moved_and_printed(external: Server) -> None:
+    printed = external.tell("move", "app/app-0", "kvm-20")
+    (event,) = external.cause("hardware-failure", "app-1")
+    external.tell("complete", event["id"], "app-1", "--moved-to", "kvm-21")
+    moved = [line for line in external.history() if line["kind"] == "moved"]
+
+    assert printed.splitlines()[1].split()[:5] == ["app-0", "app", "running", "0/0", "kvm-20"]
+    assert [(line["resources"], line["reason"].split()[-1]) for line in moved] == [
+        (["app-0"], "kvm-20"),
+        (["app-1"], "kvm-21"),
+    ]
+
+
+def test_moving_an_unknown_machine_suggests_the_name_of_a_known_one(external: Server) -> None:
+    done = external.command("move", "app-00", "kvm-20")
+
+    assert done.code == 1
+    assert "app-0" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

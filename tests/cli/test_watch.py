@@ -4,8 +4,9 @@ import pytest
 
 from fairwarning.cli.client import HistoryLine
 from fairwarning.cli.watch import sentence
+from fairwarning.core.changes import MachineChanged
 from fairwarning.core.history import ActionNote, OperatorAction, to_history_entry
-from fairwarning.core.model import MachineRef, ScopeId, VmName
+from fairwarning.core.model import HostId, Machine, MachineRef, ScopeId, VmName
 from tests.fleet_harness import NOON
 
 WEB = ScopeId("web")
@@ -39,11 +40,21 @@ SENTENCES = [
         "the database is restored by operator: a backup taken at noon",
         id="a restore",
     ),
+    pytest.param(
+        MachineChanged(
+            scope=WEB,
+            machine=Machine(scope=WEB, name=WEB_0.name, vm_id="1", host=HostId("kvm-20")),
+            by="operator",
+            moved_from=HostId("kvm-17"),
+        ),
+        "the host of web_0 changes from kvm-17 to kvm-20, as operator reports",
+        id="a move",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("note", "expected"), SENTENCES)
-def test_an_action_of_an_operator_is_a_sentence(note: ActionNote, expected: str) -> None:
+def test_an_action_of_an_operator_is_a_sentence(note: ActionNote | MachineChanged, expected: str) -> None:
     entry = to_history_entry(1, NOON, note)
 
     assert entry is not None

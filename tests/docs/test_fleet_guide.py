@@ -197,4 +197,6 @@ def test_the_guide_for_fleets_is_true_from_its_first_command_to_its_last(home: P
             person.follow(step)
         person.wait(lambda: "node1" not in person.do("fairwarning nodes"), "the killed node is gone")
         assert "finished" in person.do("fairwarning history")
+        for step in up_to(steps, "fairwarning move", "fairwarning move"):
+            assert "rack1" in person.follow(step)
         assert [person.stop(node) for node in nodes[1:]] == [0, 0]

@@ -128,6 +128,18 @@ def test_a_machine_is_stopped_and_started() -> None:
     assert msgspec.json.decode(started, type=schemas.MachineBody).state == "running"
 
 
+def test_a_machine_is_reported_to_be_on_another_host() -> None:
+    client = operator_client(WEB)
+
+    moved = client.call("PATCH", "/machines/web/web_0", {"host": "kvm-20"})
+
+    assert msgspec.json.decode(moved, type=schemas.MachineBody).host == "kvm-20"
+    assert [client.machine(f"web_{number}").host for number in (0, 1)] == ["kvm-20", "host-web-1-1"]
+    (*_, line) = client.history().history
+    assert (line.kind, line.type, line.resources, line.by) == ("moved", "host", ["web_0"], "operator")
+    assert line.reason == "from host-web-0-0 to kvm-20"
+
+
 def test_a_machine_is_deleted_with_notice() -> None:
     client = operator_client(Blueprint(name="web", count=2, terminate_notice=timedelta(minutes=5)))
 
@@ -341,6 +353,12 @@ def test_a_change_of_a_set_with_zones_is_one_commit() -> None:
         pytest.param("GET", "/machines/", None, 404, None, id="a machine without a name"),
         pytest.param("PUT", "/machines/web_0/power", {"power": "off"}, 422, "power", id="an unknown power"),
         pytest.param("PUT", "/machines/web_0/power", {}, 422, "power", id="no power"),
+        pytest.param("PATCH", "/machines/nobody", {"host": "h"}, 404, None, id="moving an unknown machine"),
+        pytest.param("PATCH", "/machines/app", {"host": "h"}, 409, None, id="moving one of two machines"),
+        pytest.param("PATCH", "/machines/web_0", {}, 422, "host", id="a move without a host"),
+        pytest.param("PATCH", "/machines/web_0", {"host": ""}, 422, "host", id="an empty host"),
+        pytest.param("PATCH", "/machines/web_0", {"host": "a\u202eb"}, 422, "host", id="a hidden character"),
+        pytest.param("PATCH", "/machines/web_0", {"size": "s"}, 422, "size", id="what no move is about"),
         pytest.param("DELETE", "/machines/nobody", None, 404, None, id="deleting an unknown machine"),
         pytest.param("DELETE", "/machines/web_0?force=maybe", None, 422, "force", id="an invalid force"),
         pytest.param("DELETE", "/machines/web_0?farce=1", None, 422, "farce", id="a misspelt parameter"),

@@ -104,6 +104,34 @@ def test_a_completed_eviction_has_stopped_its_machine_and_a_completed_delete_has
     assert client.refused("GET", "/machines/app-1").status == 404
 
 
+def test_a_report_says_on_which_host_the_machines_are_now() -> None:
+    client = fleet()
+    event = started(client, "redeploy", "app-1")
+
+    report(client, event, "complete", machines=["app-1"], moved_to="kvm-20")
+
+    assert [client.machine(name).host for name in ("app-0", "app-1")] == ["host-app-0-0", "kvm-20"]
+    assert [line.kind for line in client.history().history][-3:] == ["moved", "progressed", "finished"]
+
+
+def test_a_repeated_report_of_a_host_is_about_machines_whose_impact_is_over_too() -> None:
+    client = fleet()
+    event = started(client)
+    report(client, event, "complete", machines=["app-0"])
+
+    report(client, event, "complete", machines=["app-0"], moved_to="kvm-20")
+
+    assert client.machine("app-0").host == "kvm-20"
+
+
+def test_a_report_may_say_on_which_host_a_machine_was_that_is_gone() -> None:
+    client = fleet()
+
+    report(client, started(client, "delete", "app-1"), "complete", moved_to="kvm-20")
+
+    assert client.refused("GET", "/machines/app-1").status == 404
+
+
 def test_an_eviction_that_deletes_removes_its_machine() -> None:
     client = operator_client(
         Blueprint(name="batch", kind=ScopeKind.STANDALONE, spot=True, eviction=EvictionPolicy.DELETE),
@@ -136,6 +164,8 @@ def test_a_failure_is_an_attempt_and_the_event_stays_started() -> None:
         pytest.param(
             "complete", {"machines": ["web/app-0"]}, 422, "does not list web/app-0", id="another scope"
         ),
+        pytest.param("complete", {"moved_to": ""}, 422, "moved_to", id="an empty host"),
+        pytest.param("complete", {"moved_to": "a\u202eb"}, 422, "invisible", id="a hidden host"),
         pytest.param(
             "fail", {"machine": "nobody", "reason": "gone"}, 422, "does not list nobody", id="no machine"
         ),

@@ -28,6 +28,7 @@ MODULES: Mapping[str, str] = {
     "cancel": "fleet",
     "complete": "fleet",
     "fail": "fleet",
+    "move": "fleet",
     "host": "host",
     "postpone": "host",
     "hold": "host",

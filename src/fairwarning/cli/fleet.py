@@ -43,6 +43,7 @@ from fairwarning.core.document.render import Json
 from fairwarning.core.maintenance.values import OnSilence
 from fairwarning.core.model import EventType
 
+_MACHINE_HEADINGS = ("NAME", "SCOPE", "STATE", "DOMAIN", "HOST", "SCOPE POLLED", "METADATA")
 _CAUSE_LIST = "\n".join(f"  {name:<22} {cause.summary}" for name, cause in CAUSES.items())
 
 
@@ -60,8 +61,7 @@ def vms(json_: bool) -> None:
     if json_:
         print_json(json_member(body, "machines"))
         return
-    headings = ("NAME", "SCOPE", "STATE", "DOMAIN", "HOST", "SCOPE POLLED", "METADATA")
-    print_table(headings, map(_machine_row, decode(body, MachineList).machines))
+    print_table(_MACHINE_HEADINGS, map(_machine_row, decode(body, MachineList).machines))
 
 
 def _machine_row(machine: MachineInfo) -> tuple[str, ...]:
@@ -309,8 +309,9 @@ _STARTED_EVENT = click.argument("event_id", metavar="EVENT", type=EVENT, shell_c
 @click.command()
 @_STARTED_EVENT
 @click.argument("machines", metavar="[VM]...", nargs=-1, shell_complete=complete_machines)
+@click.option("--moved-to", "host", shell_complete=complete_hosts, help="Host on which the machines are now.")
 @json_option
-def complete(event_id: str, machines: tuple[str, ...], json_: bool) -> None:
+def complete(event_id: str, machines: tuple[str, ...], host: str | None, json_: bool) -> None:
     """Report that the impact of an event is done.
 
     Needs a server whose machines you act on yourself: fairwarning up --driver external. Without VM, the
@@ -320,8 +321,10 @@ def complete(event_id: str, machines: tuple[str, ...], json_: bool) -> None:
     Example:
       fairwarning complete c7061
       fairwarning complete c7061 web_0
+      fairwarning complete c7061 web_0 --moved-to kvm-20
     """
-    _report("complete", event_id, {"machines": [*machines]}, json_)
+    request: dict[str, Json] = {"machines": [*machines]}
+    _report("complete", event_id, request if host is None else request | {"moved_to": host}, json_)
 
 
 @click.command()
@@ -340,6 +343,29 @@ def fail(event_id: str, machine: str, reason: str, json_: bool) -> None:
       fairwarning fail c7061 web_0 --reason "the machine did not come back"
     """
     _report("fail", event_id, {"machine": machine, "reason": reason}, json_)
+
+
+@click.command()
+@click.argument("machine", metavar="VM", shell_complete=complete_machines)
+@click.argument("host", metavar="HOST", shell_complete=complete_hosts)
+@json_option
+def move(machine: str, host: str, json_: bool) -> None:
+    """Report that a machine is on another host.
+
+    The machine stays there until you report another move, or until its host changes in the inventory of the
+    server. Nothing is done to the machine, and no event is announced.
+
+    \b
+    Example:
+      fairwarning move web_0 kvm-20
+    """
+    client = connect()
+    with suggest_machines(client, (machine,)):
+        body = client.call("PATCH", f"/machines/{quote(machine, safe='/')}", {"host": host})
+    if json_:
+        print_json(json.loads(body))
+    else:
+        print_table(_MACHINE_HEADINGS, [_machine_row(decode(body, MachineInfo))])
 
 
 def _report(verb: str, prefix: str, request: Mapping[str, Json], json_: bool) -> None:

@@ -32,6 +32,7 @@ _SENTENCES: Mapping[str, str] = {
     "refused": "{what} by {by} is refused: {reason}",
     "fault": "the {what} is given a fault by {by}: {reason}",
     "healed": "the fault of the {what} is cleared by {by}",
+    "moved": "the {what} changes {reason}, as {by} reports",
     "advanced": "the {what} is advanced by {by}: {reason}",
     "speed": "the speed of the {what} is set by {by}: {reason}",
     "restored": "the {what} is restored by {by}: {reason}",

@@ -67,7 +67,10 @@ async def complete(
     context: OperatorContext, name: str, request: schemas.CompleteRequest
 ) -> schemas.EventBody:
     """Report the impact of an event as done, on some of its machines or on all, and return the event."""
-    return _event_body(context, await context.control.complete(OPERATOR, name, request.machines))
+    if request.moved_to is not None:
+        check_visible(request.moved_to, "moved_to")
+    event = await context.control.complete(OPERATOR, name, request.machines, request.moved_to)
+    return _event_body(context, event)
 
 
 async def fail(context: OperatorContext, name: str, request: schemas.FailRequest) -> schemas.EventBody:

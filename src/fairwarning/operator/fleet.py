@@ -12,7 +12,7 @@ from fairwarning.control.control import Unset
 from fairwarning.core.azure.identity import machine_computer_name, stored_documents
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.fleet import FleetState, machine_state
-from fairwarning.core.inputs import parse_duration
+from fairwarning.core.inputs import check_visible, parse_duration
 from fairwarning.core.model import OPERATOR, ApprovalSettings, HostId, MachineRef, Scope, ScopeId
 from fairwarning.core.scaleset import latest_model_applied
 from fairwarning.engine.engine import Engine
@@ -62,6 +62,12 @@ async def set_power(
 ) -> schemas.MachineBody:
     """Start or stop a machine and return it."""
     return machine_body(context, await context.control.set_power(OPERATOR, name, request.power))
+
+
+async def move(context: OperatorContext, name: str, request: schemas.MoveRequest) -> schemas.MachineBody:
+    """Report that a machine is on another host and return it."""
+    check_visible(request.host, "host")
+    return machine_body(context, await context.control.move(OPERATOR, name, request.host))
 
 
 async def set_fault(

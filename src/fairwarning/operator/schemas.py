@@ -30,6 +30,8 @@ By = Annotated[
 Text = Annotated[str, Meta(max_length=200)]
 Duration = Annotated[str, Meta(max_length=40, description="30s, 15m, 1h30m, 2d, or ISO 8601: PT5M")]
 Host = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,62}}(~[0-9]{{1,9}})?{_END}")]
+#: An inventory may name hosts in any way.
+ListedHost = Annotated[str, Meta(min_length=1, max_length=200)]
 Zone = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9]{{1,16}}{_END}")]
 Names = Annotated[list[Text], Meta(max_length=1000)]
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
@@ -59,6 +61,12 @@ class PowerRequest(ActorRequest, frozen=True, kw_only=True):
     """The desired power state of a machine."""
 
     power: PowerState
+
+
+class MoveRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The host on which a machine is now."""
+
+    host: ListedHost
 
 
 class FaultRequest(ActorRequest, frozen=True, kw_only=True):
@@ -117,9 +125,13 @@ class UpgradeRequest(ActorRequest, frozen=True, kw_only=True):
 
 
 class CompleteRequest(ActorRequest, frozen=True, kw_only=True):
-    """The machines on which the impact of an event is done; all of the event's if left out."""
+    """The machines on which the impact of an event is done, all of the event's if left out, and their host.
+
+    Without ``moved_to``, the machines are on the hosts on which they were.
+    """
 
     machines: Names = []
+    moved_to: ListedHost | None = None
 
 
 class FailRequest(ActorRequest, frozen=True, kw_only=True):
