@@ -1,4 +1,4 @@
-"""Reports files, functions and packages that are too large; ruff has no rule for them."""
+"""Reports files and functions that are too large; ruff has no rule for them."""
 
 import ast
 import sys
@@ -7,10 +7,9 @@ from itertools import chain
 from pathlib import Path
 
 FOLDERS = ("src", "tests", "bench", "examples", "packaging", "tools")
-PACKAGE = Path("src", "fairwarning")
 
-#: Limits, inclusive: lines of a file, lines of a function, modules of a folder of the package.
-FILE, FUNCTION, MODULES = 600, 60, 20
+#: Limits, inclusive: lines of a file, lines of a function.
+FILE, FUNCTION = 600, 60
 
 
 def long_parts(path: Path) -> Iterator[str]:
@@ -25,15 +24,8 @@ def long_parts(path: Path) -> Iterator[str]:
                 yield f"{path}:{node.lineno}: {node.name}: {length} lines; a function has at most {FUNCTION}"
 
 
-def large_packages(package: Path) -> Iterator[str]:
-    """Yield a complaint for each folder of a package that has too many modules."""
-    for folder in sorted({module.parent for module in package.rglob("*.py")}):
-        if (modules := len(list(folder.glob("*.py")))) > MODULES:
-            yield f"{folder}: {modules} modules; a package has at most {MODULES}"
-
-
 if __name__ == "__main__":
     files = (path for folder in FOLDERS for path in sorted(Path(folder).rglob("*.py")))
-    complaints = [*chain.from_iterable(map(long_parts, files)), *large_packages(PACKAGE)]
+    complaints = [*chain.from_iterable(map(long_parts, files))]
     print(*complaints, sep="\n", end="\n" * bool(complaints))
     sys.exit(bool(complaints))

@@ -6,7 +6,13 @@ from datetime import datetime
 from fairwarning.control.control import Control
 from fairwarning.control.maintenance import Maintained
 from fairwarning.core.inventory import InventoryScope, InventoryVersion
-from fairwarning.core.maintenance.values import Budget, Maintenance, OnSilence, Phase, Places
+from fairwarning.core.maintenance.values import (
+    Maintenance,
+    MaintenanceBudget,
+    MaintenancePhase,
+    OnSilence,
+    Places,
+)
 from fairwarning.core.model import (
     OPERATOR,
     PLATFORM,
@@ -38,7 +44,7 @@ class MaintainedFleet(FleetHarness):
     def __init__(
         self,
         machines: Mapping[str, Mapping[str, str]] = TWO_HOSTS,
-        *budgets: Budget,
+        *budgets: MaintenanceBudget,
         tags: Mapping[str, Mapping[str, str]] | None = None,
         store: Store | None = None,
     ) -> None:
@@ -52,7 +58,7 @@ class MaintainedFleet(FleetHarness):
         super().restart()
         self.control = Control(self.engine)
 
-    def apply(self, machines: Mapping[str, Mapping[str, str]], *budgets: Budget) -> None:
+    def apply(self, machines: Mapping[str, Mapping[str, str]], *budgets: MaintenanceBudget) -> None:
         """Apply an inventory: the machines of each scope with their hosts, and the budgets."""
         self._versions += 1
         version = InventoryVersion(digest=str(self._versions), number=self._versions)
@@ -150,7 +156,7 @@ class MaintainedFleet(FleetHarness):
         assert found is not None
         return found.maintenance
 
-    def phase(self, of: Maintained) -> Phase:
+    def phase(self, of: Maintained) -> MaintenancePhase:
         """Return the phase of a maintenance."""
         return self.maintenance(of).phase
 

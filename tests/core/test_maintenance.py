@@ -3,7 +3,7 @@
 import pytest
 
 from fairwarning.core.errors import HostMaintainedError, InvalidError, UnknownMaintenanceError
-from fairwarning.core.maintenance.values import OnSilence, Phase
+from fairwarning.core.maintenance.values import MaintenancePhase, OnSilence
 from fairwarning.core.model import OPERATOR, EventStatus
 from tests.core.maintained import TWO_HOSTS, MaintainedFleet
 from tests.fleet_harness import run, span
@@ -15,17 +15,17 @@ def test_a_host_is_maintained_once_for_all_its_machines() -> None:
 
     maintained = fleet.maintain("kvm-1")
 
-    assert fleet.phase(maintained) is Phase.SCHEDULED
+    assert fleet.phase(maintained) is MaintenancePhase.SCHEDULED
     assert maintained.maintenance.machines == ("db/db_0", "web/web_0")
     fleet.approve_all("web")
     assert fleet.down() == []
     fleet.approve_all("db")
     assert fleet.down() == ["db/db_0", "web/web_0"]
-    assert fleet.phase(maintained) is Phase.STARTED
+    assert fleet.phase(maintained) is MaintenancePhase.STARTED
     fleet.complete("web")
-    assert fleet.phase(maintained) is Phase.STARTED
+    assert fleet.phase(maintained) is MaintenancePhase.STARTED
     fleet.complete("db")
-    assert fleet.phase(maintained) is Phase.DONE
+    assert fleet.phase(maintained) is MaintenancePhase.DONE
     assert fleet.maintenance(maintained).ended_at == fleet.now
     assert fleet.control.maintenances.pending("kvm-1") == ()
 
@@ -37,7 +37,7 @@ def test_a_cancelled_maintenance_is_withdrawn_and_says_by_whom() -> None:
 
     run(fleet.control.maintenances.cancel(OPERATOR, "kvm-1"))
 
-    assert fleet.phase(maintained) is Phase.WITHDRAWN
+    assert fleet.phase(maintained) is MaintenancePhase.WITHDRAWN
     assert fleet.maintenance(maintained).reason == "cancelled by operator"
     with pytest.raises(UnknownMaintenanceError):
         run(fleet.control.maintenances.cancel(OPERATOR, "kvm-1"))
@@ -65,7 +65,7 @@ def test_machines_of_several_hosts_are_one_batch() -> None:
     fleet.advance("5h")
     assert fleet.down() == ["app/app_0", "web/web_0"]
     fleet.complete()
-    assert fleet.phase(maintained) is Phase.DONE
+    assert fleet.phase(maintained) is MaintenancePhase.DONE
 
 
 @pytest.mark.rule("M-01")
@@ -76,7 +76,7 @@ def test_one_report_completes_a_host_and_says_where_machines_are_now() -> None:
 
     run(fleet.control.maintenances.complete(OPERATOR, "kvm-1", {"web_0": "kvm-9"}))
 
-    assert fleet.phase(maintained) is Phase.DONE
+    assert fleet.phase(maintained) is MaintenancePhase.DONE
     assert fleet.machine("web_0").host == "kvm-9"
     assert fleet.machine("db_0").host == "kvm-1"
 
@@ -130,7 +130,7 @@ def test_what_is_not_started_when_the_window_closes_is_withdrawn() -> None:
     fleet.approve_all()
 
     assert fleet.pending("web") == ()
-    assert fleet.phase(maintained) is Phase.WITHDRAWN
+    assert fleet.phase(maintained) is MaintenancePhase.WITHDRAWN
     assert fleet.maintenance(maintained).reason == "its window has closed"
 
 
@@ -183,7 +183,7 @@ def test_a_key_stands_for_one_maintenance_after_its_end_too() -> None:
     fleet.complete()
     over = fleet.maintain("kvm-1", opens="5h", key="CHG-1234")
     assert over.maintenance.id == first.maintenance.id
-    assert over.maintenance.phase is Phase.DONE
+    assert over.maintenance.phase is MaintenancePhase.DONE
     assert over.events == ()
     other = fleet.maintain("kvm-1", opens="5h", key="CHG-1235")
     assert other.maintenance.id != first.maintenance.id
@@ -214,7 +214,7 @@ def test_a_machine_that_has_left_the_host_is_spared() -> None:
     fleet.advance("5h")
     assert fleet.down() == ["web/web_0"]
     fleet.complete()
-    assert fleet.phase(maintained) is Phase.DONE
+    assert fleet.phase(maintained) is MaintenancePhase.DONE
 
 
 @pytest.mark.rule("M-12")
@@ -238,7 +238,7 @@ def test_a_host_waits_for_another_date_if_a_newcomer_cannot_be_warned_in_time() 
 
     fleet.move("app_0", "kvm-1")
 
-    assert fleet.phase(maintained) is Phase.WITHDRAWN
+    assert fleet.phase(maintained) is MaintenancePhase.WITHDRAWN
     assert "app/app_0 came at" in fleet.maintenance(maintained).reason
     assert fleet.pending("web") == fleet.pending("app") == ()
 
@@ -261,7 +261,7 @@ def test_silence_withdraws_a_maintenance_that_skips() -> None:
 
     fleet.advance("1h")
 
-    assert fleet.phase(maintained) is Phase.WITHDRAWN
+    assert fleet.phase(maintained) is MaintenancePhase.WITHDRAWN
     assert fleet.maintenance(maintained).reason == "no approval of db"
     assert fleet.down() == []
 
@@ -321,4 +321,4 @@ def test_a_maintenance_goes_on_after_a_restart() -> None:
     assert fleet.down() == ["db/db_0", "web/web_0"]
     assert fleet.status(fleet.the_event("web").id) is EventStatus.STARTED
     fleet.complete()
-    assert fleet.phase(maintained) is Phase.DONE
+    assert fleet.phase(maintained) is MaintenancePhase.DONE

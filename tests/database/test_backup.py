@@ -241,7 +241,7 @@ def test_a_backup_of_a_killed_server_has_its_last_commits_and_changes_nothing(tm
     before = {name: (left.directory / name).read_bytes() for name in (DATABASE, WAL, MARKER)}
 
     back_up(DataDirectory(left.directory), tmp_path / "backup")
-    restore(DataDirectory(tmp_path / "new"), tmp_path / "backup")
+    restore(DataDirectory(tmp_path / "new"), tmp_path / "backup", hold=False)
 
     assert {name: (left.directory / name).read_bytes() for name in before} == before
     assert asyncio.run(read(tmp_path / "new")).lines[:-2] == left.state.lines

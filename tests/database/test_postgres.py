@@ -128,10 +128,10 @@ def test_a_fleet_moves_from_postgresql_to_sqlite_and_back(dsn: str, tmp_path: Pa
     directory, file = DataDirectory(tmp_path / "data"), tmp_path / "backup"
 
     back_up(PostgresDatabase(dsn), file, clock=ManualClock(NOON))
-    restore(directory, file, jump=1000, clock=ManualClock(NOON))
+    restore(directory, file, jump=1000, clock=ManualClock(NOON), hold=False)
     back_up(directory, tmp_path / "again", clock=ManualClock(NOON))
     other = PostgresDatabase(empty_database())
-    restore(other, tmp_path / "again", jump=1000, clock=ManualClock(NOON))
+    restore(other, tmp_path / "again", jump=1000, clock=ManualClock(NOON), hold=False)
 
     assert check_database(directory).findings.kept == []
     assert check_database(other).findings.kept == []
@@ -153,10 +153,10 @@ def test_any_history_survives_the_way_to_postgresql_and_back(history: Sequence[S
         database = PostgresDatabase(empty_database())
 
         back_up(DataDirectory(old), old / "backup", clock=ManualClock(NOON))
-        restore(database, old / "backup", jump=500, clock=ManualClock(NOON))
+        restore(database, old / "backup", jump=500, clock=ManualClock(NOON), hold=False)
         assert check_database(database).findings.kept == []
         back_up(database, old / "again", clock=ManualClock(NOON))
-        restore(DataDirectory(new), old / "again", jump=500, clock=ManualClock(NOON))
+        restore(DataDirectory(new), old / "again", jump=500, clock=ManualClock(NOON), hold=False)
 
         assert check_database(DataDirectory(new)).findings.kept == []
         before, after = asyncio.run(sqlite_snapshot(old)), asyncio.run(sqlite_snapshot(new))

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.blueprint import Blueprint
-from fairwarning.core.changes import ScopeRemoved
+from fairwarning.core.changes import ScopeRemoved, TextChanged
 from fairwarning.core.commands import CreateSet, DeleteScopes
 from fairwarning.core.history import ActionNote, OperatorAction
+from fairwarning.core.maintenance.values import Hold
 from fairwarning.core.model import ScopeId, ScopeKind, derive_id
 from fairwarning.core.policy import Policy
-from fairwarning.core.stored.kinds import SESSIONS_ENDED
+from fairwarning.core.stored.kinds import HOLD, SESSIONS_ENDED
 from fairwarning.database.data_directory import DataDirectory
 from fairwarning.database.errors import ClockBehindError, IncarnationsUsedUpError
 from fairwarning.database.operations import back_up, check_database, restore
@@ -47,7 +48,7 @@ def backup(sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def restored(backup: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("restored") / "data"
-    restore(DataDirectory(directory), backup, clock=ManualClock(NOON + DAY))
+    restore(DataDirectory(directory), backup, hold=False, clock=ManualClock(NOON + DAY))
     return directory
 
 
@@ -224,3 +225,19 @@ def test_a_set_that_was_created_after_the_backup_does_not_begin_again_at_one(tmp
 
     assert found == {"unheard": 1001, "removed": 1041}
     assert check_database(new).findings.kept == []
+
+
+@pytest.mark.rule("M-08")
+def test_a_restored_fleet_is_on_hold_until_an_operator_ends_the_hold(backup: Path, tmp_path: Path) -> None:
+    restored = DataDirectory(tmp_path / "held")
+
+    restore(restored, backup, clock=ManualClock(NOON + DAY))
+
+    state = asyncio.run(read(tmp_path / "held"))
+    hold = HOLD.find(state.snapshot.texts.get)
+    assert hold == Hold(reason="restored from a backup", by="operator", since=NOON + DAY)
+    *_, held, stored = [entry.change for entry in state.lines]
+    assert isinstance(held, ActionNote)
+    assert held.deed is OperatorAction.HELD
+    assert stored == TextChanged(key=HOLD.key(), text=HOLD.encode(hold))
+    assert check_database(restored).findings.kept == []

@@ -50,7 +50,7 @@ def check_round_trip(old: Path, new: Path) -> None:
     assert check_database(source).findings.kept == []
 
     back_up(source, file, clock=ManualClock(NOON))
-    restore(target, file, jump=JUMP, clock=ManualClock(NOON))
+    restore(target, file, jump=JUMP, clock=ManualClock(NOON), hold=False)
 
     assert check_database(target).findings.kept == []
     before, after = asyncio.run(snapshot(old)), asyncio.run(snapshot(new))
@@ -109,10 +109,10 @@ def test_a_restored_fleet_goes_on_like_any_other(history: Sequence[Step], more: 
         old, new, newest = Path(directory, "old"), Path(directory, "new"), Path(directory, "newest")
         play(history, lambda: SqliteStore.open(old))
         back_up(DataDirectory(old), old / "backup", clock=ManualClock(NOON))
-        restore(DataDirectory(new), old / "backup", jump=JUMP, clock=ManualClock(NOON))
+        restore(DataDirectory(new), old / "backup", jump=JUMP, clock=ManualClock(NOON), hold=False)
         play(more, lambda: SqliteStore.open(new), "more ")
 
         assert check_database(DataDirectory(new)).findings.kept == []
         back_up(DataDirectory(new), new / "backup", clock=ManualClock(NOON))
-        restore(DataDirectory(newest), new / "backup", jump=JUMP, clock=ManualClock(NOON))
+        restore(DataDirectory(newest), new / "backup", jump=JUMP, clock=ManualClock(NOON), hold=False)
         assert check_database(DataDirectory(newest)).findings.kept == []

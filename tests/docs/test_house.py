@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 
 import fairwarning
-from tools.lengths import MODULES, large_packages
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "fairwarning"
@@ -89,15 +88,3 @@ def test_exceptions_end_in_error() -> None:
 
     assert sorted(name for name in exceptions if not name.endswith("Error")) == []
     assert "FairWarningError" in exceptions
-
-
-def test_a_package_of_too_many_modules_is_reported(tmp_path: Path) -> None:
-    flat, divided = tmp_path / "flat", tmp_path / "divided"
-    for folder, count in ((flat, MODULES + 1), (divided, MODULES), (divided / "part", MODULES)):
-        folder.mkdir(parents=True)
-        for number in range(count):
-            (folder / f"module{number}.py").touch()
-
-    complaints = list(large_packages(tmp_path))
-
-    assert complaints == [f"{flat}: {MODULES + 1} modules; a package has at most {MODULES}"]

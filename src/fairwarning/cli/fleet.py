@@ -172,13 +172,8 @@ def cause(
     notice: str | None,
     kind: str | None,
     force: bool,
-    at: str | None,
-    until: str | None,
-    key: str | None,
-    on_silence: str | None,
-    over_budget: bool,
-    dry_run: bool,
     json_: bool,
+    **of_maintenance: str | bool | None,
 ) -> None:
     """Trigger an event on one or more machines.
 
@@ -204,19 +199,11 @@ def cause(
     request: dict[str, Json] = {"cause": what, "machines": [*machines], "force": force}
     request |= {key: value for key, value in (("notice", notice), ("kind", kind)) if value}
     client = connect()
-    steering: dict[str, Json] = {
-        "at": at,
-        "until": until,
-        "key": key,
-        "on_silence": on_silence,
-        "over_budget": over_budget,
-        "dry_run": dry_run,
-    }
-    if any(steering.values()):
+    if any(of_maintenance.values()):
         if kind or force:
             raise click.UsageError("--kind and --force are not for maintenance")
         del request["force"]
-        request |= {name: value for name, value in steering.items() if value}
+        request |= {name: value for name, value in of_maintenance.items() if value}
         with suggest_machines(client, machines):
             announce_maintenances(client, request, host, json_)
         return

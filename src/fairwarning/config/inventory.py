@@ -25,7 +25,7 @@ from fairwarning.core.blueprint import DOMAINS, MOST_MACHINES, check_group_name,
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.inputs import check_visible, parse_address, parse_duration
 from fairwarning.core.inventory import InventoryScope, InventoryVersion
-from fairwarning.core.maintenance.values import Budget
+from fairwarning.core.maintenance.values import MaintenanceBudget
 from fairwarning.core.model import (
     EvictionPolicy,
     HostId,
@@ -52,7 +52,7 @@ class MachineInventory(NamedTuple):
 
     version: InventoryVersion
     scopes: tuple[InventoryScope, ...]
-    budgets: tuple[Budget, ...]
+    budgets: tuple[MaintenanceBudget, ...]
     addresses: Mapping[str, MachineRef]
     problems: tuple[str, ...]
 
@@ -106,7 +106,7 @@ class _InventoryBuilder:
         self._number = file.inventory.version or None
         self._hashes = [_hash("set", table) for table in file.set]
         self._hashes += [_hash("budget", table) for table in file.budget]
-        self._budgets: dict[tuple[str, str | None], Budget] = {}
+        self._budgets: dict[tuple[str, str | None], MaintenanceBudget] = {}
         for index, budget in enumerate(file.budget):
             self._add_budget(entry_place("budget", index, budget.each), budget)
         for index, table in enumerate(file.set):
@@ -130,7 +130,7 @@ class _InventoryBuilder:
             self.problems.append(f"{listed.place}: {problem}")
 
     def _add_budget(self, where: str, table: BudgetTable) -> None:
-        budget = Budget(each=table.each, most=table.most, group=table.group or None)
+        budget = MaintenanceBudget(each=table.each, most=table.most, group=table.group or None)
         if (budget.each, budget.group) in self._budgets:
             self.problems.append(f"{where}: is listed twice")
         self._budgets[budget.each, budget.group] = budget

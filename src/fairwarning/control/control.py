@@ -34,7 +34,7 @@ from fairwarning.core.fleet import FleetState
 from fairwarning.core.history import CommandRefused
 from fairwarning.core.inputs import field_context
 from fairwarning.core.inventory import InventoryScope, InventoryVersion, record_inventory
-from fairwarning.core.maintenance.values import Budget
+from fairwarning.core.maintenance.values import MaintenanceBudget
 from fairwarning.core.maintenance.waits import waits
 from fairwarning.core.model import (
     NO_SCOPE,
@@ -253,7 +253,7 @@ class Control:
         inventory: Sequence[InventoryScope],
         version: InventoryVersion,
         *,
-        budgets: tuple[Budget, ...] = (),
+        budgets: tuple[MaintenanceBudget, ...] = (),
         replaces: str = "",
         remove_most: bool = False,
     ) -> InventorySync:

@@ -42,7 +42,7 @@ from fairwarning.core.errors import ForbiddenError, IllegalTransitionError, Impa
 from fairwarning.core.fleet import Impact, Observation, outstanding_impacts
 from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.inventory import InventoryScope, InventoryVersion
-from fairwarning.core.maintenance.values import Budget, Hold, OnSilence
+from fairwarning.core.maintenance.values import Hold, MaintenanceBudget, OnSilence
 from fairwarning.core.model import (
     NO_SCOPE,
     ApprovalSettings,
@@ -315,7 +315,7 @@ class Draft:
         )
 
     def record_inventory(
-        self, version: InventoryVersion, replaces: str = "", budgets: tuple[Budget, ...] = ()
+        self, version: InventoryVersion, replaces: str = "", budgets: tuple[MaintenanceBudget, ...] = ()
     ) -> None:
         """Store the version of the inventory that is applied next, unless the fleet has a newer one."""
         self._ask(Action.APPLY_INVENTORY, ())

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from fairwarning.core.errors import UnknownHostError
-from fairwarning.core.maintenance.values import Hold, Maintenance, Phase
+from fairwarning.core.maintenance.values import Hold, Maintenance, MaintenancePhase
 from fairwarning.core.model import Event, HostId, Machine, Scope, ScopeId
 from fairwarning.core.stored.kinds import HOLD_OF_HOST, MAINTENANCE, PENDING
 from fairwarning.engine.requests import View
@@ -61,7 +61,7 @@ class Host(NamedTuple):
     def state(self) -> HostState:
         """The state in one word."""
         phases = {maintenance.phase for maintenance in self.maintenances}
-        if Phase.STARTED in phases:
+        if MaintenancePhase.STARTED in phases:
             return HostState.IN_MAINTENANCE
         return HostState.ANNOUNCED if phases else HostState.IN_SERVICE
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, assert_never
 from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.fleet import Observation
 from fairwarning.core.inventory import InventoryScope, InventoryVersion
-from fairwarning.core.maintenance.values import Budget, Hold, OnSilence
+from fairwarning.core.maintenance.values import Hold, MaintenanceBudget, OnSilence
 from fairwarning.core.model import (
     ApprovalSettings,
     BarrierId,
@@ -57,7 +57,7 @@ class RecordInventory(NamedTuple):
     version: InventoryVersion
     #: The version that this one replaces although it is older.
     replaces: str = ""
-    budgets: tuple[Budget, ...] = ()
+    budgets: tuple[MaintenanceBudget, ...] = ()
     #: The scopes with events, whose machines have places in the budgets.
     scopes: tuple[ScopeId, ...] = ()
 

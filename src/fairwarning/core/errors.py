@@ -27,7 +27,7 @@
     ├── SpotIsNotWarnedError     Spot machines get no terminate notice
     ├── RolloutUnderWayError     the scope already has a rollout
     ├── HostMaintainedError      the host has a maintenance that is not over
-    ├── OverBudgetError          more machines of a group than may be down at once
+    ├── BudgetTooSmallError          more machines of a group than may be down at once
     ├── UnknownMaintenanceError  the host has no maintenance, or no maintenance has this name
     ├── UnfinishedMigrationError nodes of an earlier release may use the database
     ├── ContendedError           other requests kept changing what this one rests on; try again
@@ -210,7 +210,7 @@ class HostMaintainedError(FairWarningError):
         self.maintenance = maintenance
 
 
-class OverBudgetError(FairWarningError):
+class BudgetTooSmallError(FairWarningError):
     """More machines of a group than may be down at once."""
 
     status_hint = 409

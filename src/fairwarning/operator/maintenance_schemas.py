@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from fairwarning.control.hosts import HostState
-from fairwarning.core.maintenance.values import OnSilence, Phase
+from fairwarning.core.maintenance.values import MaintenancePhase, OnSilence
 from fairwarning.operator.schemas import ActorRequest, Duration, EventBody, Host, Names, Text
 
 
@@ -63,7 +63,7 @@ class MaintenanceBody(Struct, frozen=True, kw_only=True):
     id: str
     host: str | None
     cause: str
-    phase: Phase
+    phase: MaintenancePhase
     #: Why it was withdrawn.
     reason: str
     by: str

@@ -13,7 +13,7 @@ from fairwarning.core.changes import Change, EventChanged, EventMilestone, Machi
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.maintenance.budgets import update_places
 from fairwarning.core.maintenance.release import withdraw
-from fairwarning.core.maintenance.values import Maintenance, OnSilence, Phase
+from fairwarning.core.maintenance.values import Maintenance, MaintenancePhase, OnSilence
 from fairwarning.core.model import (
     GONE,
     PLATFORM,
@@ -59,12 +59,12 @@ def _update_phases(after: FleetState, facts: Facts, now: datetime) -> Iterator[T
 
 def _in_phase(maintenance: Maintenance, events: Sequence[Event], reason: str, now: datetime) -> Maintenance:
     if any(event.status is STARTED for event in events):
-        return replace(maintenance, phase=Phase.STARTED)
+        return replace(maintenance, phase=MaintenancePhase.STARTED)
     if events:
         return maintenance
-    if maintenance.phase is Phase.STARTED:
-        return replace(maintenance, phase=Phase.DONE, ended_at=now)
-    return replace(maintenance, phase=Phase.WITHDRAWN, reason=reason, ended_at=now)
+    if maintenance.phase is MaintenancePhase.STARTED:
+        return replace(maintenance, phase=MaintenancePhase.DONE, ended_at=now)
+    return replace(maintenance, phase=MaintenancePhase.WITHDRAWN, reason=reason, ended_at=now)
 
 
 def _without(fleet: FleetState, host: HostId, barrier: BarrierId) -> TextChanged:
@@ -108,7 +108,7 @@ def _warn(fleet: FleetState, machine: Machine, now: datetime) -> Iterator[EventC
     pending = PENDING.find(fleet.text) or {}
     for barrier in pending.get(machine.host, ()):
         maintenance = MAINTENANCE.find(fleet.text, barrier)
-        if maintenance is None or maintenance.phase is not Phase.SCHEDULED:
+        if maintenance is None or maintenance.phase is not MaintenancePhase.SCHEDULED:
             continue
         request = Announcement(
             id=derive_id(barrier, machine.ref.full, now.isoformat()),

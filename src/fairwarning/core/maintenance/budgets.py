@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fairwarning.core.changes import Change, EventChanged, EventMilestone, MachineRemoved, TextChanged
-from fairwarning.core.errors import OverBudgetError
+from fairwarning.core.errors import BudgetTooSmallError
 from fairwarning.core.fleet import FleetState, machines_awaiting_impact
-from fairwarning.core.maintenance.values import Budget, Places, Turn
+from fairwarning.core.maintenance.values import MaintenanceBudget, Places, QueuedBarrier
 from fairwarning.core.model import (
     STARTED,
     BarrierId,
@@ -27,7 +27,7 @@ from fairwarning.core.stored.kinds import BUDGETS, PLACES
 #: Each scope is a group of a budget of this name.
 SCOPE = "scope"
 
-Budgets = tuple[Budget, ...]
+Budgets = tuple[MaintenanceBudget, ...]
 
 _NOBODY = Places()
 
@@ -94,7 +94,7 @@ def check_budgets(fleet: FleetState, events: Sequence[Event]) -> None:
     """Refuse waiting events if those behind one barrier can never have their places together (M-05).
 
     Raises:
-        OverBudgetError: names a group, how many of its machines are concerned, and its budget.
+        BudgetTooSmallError: names a group, how many of its machines are concerned, and its budget.
     """
     budgets = budgets_of(fleet)
     if not budgets:
@@ -103,10 +103,12 @@ def check_budgets(fleet: FleetState, events: Sequence[Event]) -> None:
         machines = machines_of(fleet, (event for event in events if event.barrier == barrier))
         for group, names in grouped(budgets, machines).items():
             if len(names) > (most := limit(budgets, group)):
-                raise OverBudgetError(group, len(names), most)
+                raise BudgetTooSmallError(group, len(names), most)
 
 
-def set_turn(fleet: FleetState, groups: Collection[str], turn: Turn, *, waits: bool) -> Iterator[TextChanged]:
+def set_turn(
+    fleet: FleetState, groups: Collection[str], turn: QueuedBarrier, *, waits: bool
+) -> Iterator[TextChanged]:
     """Yield the queues of some groups with a barrier's turn if it waits for places, else without it."""
     for group in groups:
         places = places_of(fleet, group)

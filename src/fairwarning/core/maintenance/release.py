@@ -23,7 +23,7 @@ from fairwarning.core.maintenance.budgets import (
     places_of,
     set_turn,
 )
-from fairwarning.core.maintenance.values import Hold, Maintenance, OnSilence, Turn
+from fairwarning.core.maintenance.values import Hold, Maintenance, OnSilence, QueuedBarrier
 from fairwarning.core.model import (
     PLATFORM,
     BarrierId,
@@ -68,9 +68,9 @@ class _Barrier(NamedTuple):
     maintenance: Maintenance | None
 
     @property
-    def turn(self) -> Turn:
+    def turn(self) -> QueuedBarrier:
         """When it gets places among others."""
-        return Turn(max(event.not_before for event in self.events), self.id)
+        return QueuedBarrier(max(event.not_before for event in self.events), self.id)
 
     @property
     def host(self) -> HostId | None:

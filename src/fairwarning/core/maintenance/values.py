@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fairwarning.core.model import BarrierId, EventId, HostId
 
 
-class Phase(StrEnum):
+class MaintenancePhase(StrEnum):
     """How far a maintenance is."""
 
     SCHEDULED = "scheduled"
@@ -21,7 +21,7 @@ class Phase(StrEnum):
     @property
     def over(self) -> bool:
         """Whether nothing more comes of the maintenance."""
-        return self in (Phase.DONE, Phase.WITHDRAWN)
+        return self in (MaintenancePhase.DONE, MaintenancePhase.WITHDRAWN)
 
 
 class OnSilence(StrEnum):
@@ -47,7 +47,7 @@ class Maintenance:
     closes: datetime | None = None
     on_silence: OnSilence = OnSilence.PROCEED
     over_budget: bool = False
-    phase: Phase = Phase.SCHEDULED
+    phase: MaintenancePhase = MaintenancePhase.SCHEDULED
     #: Why it was withdrawn.
     reason: str = ""
     ended_at: datetime | None = None
@@ -79,7 +79,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class MaintenanceBudget:
     """At most ``most`` machines of each group are down at once (M-05).
 
     A group is a scope, or all machines with the same value of a tag.
@@ -92,7 +92,7 @@ class Budget:
     group: str | None = None
 
 
-class Turn(NamedTuple):
+class QueuedBarrier(NamedTuple):
     """A barrier that is ready and waits for places; the earliest comes first (M-06)."""
 
     not_before: datetime
@@ -106,7 +106,7 @@ class Places:
     #: The full names of the machines that are down, by the event that has them down.
     taken: Mapping[EventId, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     #: In the order in which they get places.
-    queue: tuple[Turn, ...] = ()
+    queue: tuple[QueuedBarrier, ...] = ()
 
     def down(self) -> frozenset[str]:
         """Return the machines that are down."""

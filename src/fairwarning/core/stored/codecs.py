@@ -10,14 +10,14 @@ from types import MappingProxyType
 from fairwarning.core.document.render import Json
 from fairwarning.core.inventory import InventoryRecord, InventoryVersion, ReplacedInventory
 from fairwarning.core.maintenance.values import (
-    Budget,
     Hold,
     Maintenance,
+    MaintenanceBudget,
+    MaintenancePhase,
     OnSilence,
     PendingMaintenances,
-    Phase,
     Places,
-    Turn,
+    QueuedBarrier,
 )
 from fairwarning.core.model import BarrierId, EventId, HostId
 
@@ -98,7 +98,7 @@ def read_maintenance(text: str) -> Maintenance:
             "created_at": datetime.fromisoformat(stored["created_at"]),
             "not_before": datetime.fromisoformat(stored["not_before"]),
             "on_silence": OnSilence(stored["on_silence"]),
-            "phase": Phase(stored["phase"]),
+            "phase": MaintenancePhase(stored["phase"]),
             "machines": tuple(stored["machines"]),
         }
     )
@@ -127,15 +127,15 @@ def read_hold(text: str) -> Hold:
     return Hold(reason=stored["reason"], by=stored["by"], since=datetime.fromisoformat(stored["since"]))
 
 
-def write_budgets(budgets: tuple[Budget, ...]) -> str:
+def write_budgets(budgets: tuple[MaintenanceBudget, ...]) -> str:
     """Return the text of the budgets of a fleet."""
     return json.dumps([asdict(budget) for budget in budgets])
 
 
 @lru_cache(maxsize=4)
-def read_budgets(text: str) -> tuple[Budget, ...]:
+def read_budgets(text: str) -> tuple[MaintenanceBudget, ...]:
     """Return the budgets of a fleet."""
-    return tuple(Budget(**stored) for stored in json.loads(text))
+    return tuple(MaintenanceBudget(**stored) for stored in json.loads(text))
 
 
 def write_places(places: Places) -> str:
@@ -149,7 +149,7 @@ def read_places(text: str) -> Places:
     """Return the places of a group that a text is."""
     stored = json.loads(text)
     taken = {EventId(event): tuple(machines) for event, machines in stored["taken"].items()}
-    queue = (Turn(datetime.fromisoformat(at), BarrierId(barrier)) for at, barrier in stored["queue"])
+    queue = (QueuedBarrier(datetime.fromisoformat(at), BarrierId(barrier)) for at, barrier in stored["queue"])
     return Places(taken=MappingProxyType(taken), queue=tuple(queue))
 
 

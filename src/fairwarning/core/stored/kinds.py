@@ -18,7 +18,13 @@ from typing import Generic, TypeVar
 
 from fairwarning.core.document.render import Json
 from fairwarning.core.inventory import InventoryRecord
-from fairwarning.core.maintenance.values import Budget, Hold, Maintenance, PendingMaintenances, Places
+from fairwarning.core.maintenance.values import (
+    Hold,
+    Maintenance,
+    MaintenanceBudget,
+    PendingMaintenances,
+    Places,
+)
 from fairwarning.core.policy import Action
 from fairwarning.core.stored import codecs
 from fairwarning.core.stored.codecs import Operation
@@ -174,7 +180,7 @@ HOLD_OF_HOST: Kind[Hold] = Kind(
     rules="core.maintenance.release",
     since=DataRelease.V0_3,
 )
-BUDGETS: Kind[tuple[Budget, ...]] = Kind(
+BUDGETS: Kind[tuple[MaintenanceBudget, ...]] = Kind(
     name="list of budgets",
     keys=("budgets",),
     encode=codecs.write_budgets,
