@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 import fairwarning
 from fairwarning.arm.network import STORED
 from fairwarning.core.inventory import InventoryRecord, InventoryVersion, ReplacedInventory
-from fairwarning.core.model import EventId
+from fairwarning.core.model import EventId, VmName
 from fairwarning.core.stored.codecs import Operation
 from fairwarning.core.stored.kinds import (
     ENDED_SESSION,
+    FIRST_READS,
     INVENTORY,
     KINDS,
     OPERATION,
@@ -121,6 +122,7 @@ def test_values_are_written_and_read_back() -> None:
     assert INVENTORY.decode(INVENTORY.encode(record)) == record
     assert OPERATION.decode(OPERATION.encode(operation)) == operation
     assert SESSIONS_ENDED.decode(SESSIONS_ENDED.encode(NOON)) == NOON
+    assert FIRST_READS.decode(FIRST_READS.encode({VmName("web_0"): NOON})) == {"web_0": NOON}
     assert ENDED_SESSION.find({ENDED_SESSION.key("claim"): "ended"}.get, "claim") == "ended"
     assert OPERATION.find(lambda key: None, "gone") is None
 

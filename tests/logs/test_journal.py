@@ -12,6 +12,7 @@ from fairwarning.core.changes import Change, MachineRemoved, PollsRecorded, Text
 from fairwarning.core.commands import Protect, SetTagsOfSet
 from fairwarning.core.history import ActionNote, CommandRefused, Note, OperatorAction
 from fairwarning.core.model import ApprovalSettings, MachineRef, ScopeId, ScopeKind, VmName
+from fairwarning.core.stored.kinds import FIRST_READS
 from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.ports import Entry
 from fairwarning.formats.hidden_characters import first_hidden
@@ -168,6 +169,15 @@ def test_polls_are_recorded_at_the_level_debug() -> None:
     (line,) = lines_of([Entry(seq=1, at=NOON, version=0, change=polled)], KnownFleet({}))
 
     assert (line.level, str(line.message)) == (logging.DEBUG, "polls_recorded scopes=2")
+
+
+def test_first_reads_are_recorded_at_the_level_debug() -> None:
+    changes = [TextChanged(key=FIRST_READS.key(name), text="{}") for name in "ab"]
+    entries = [Entry(seq=seq, at=NOON, version=0, change=change) for seq, change in enumerate(changes, 1)]
+
+    (line,) = lines_of(entries, KnownFleet({}))
+
+    assert (line.level, str(line.message)) == (logging.DEBUG, "reads_recorded events=2")
 
 
 def test_a_cancelled_event_is_one_line() -> None:

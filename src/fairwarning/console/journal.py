@@ -85,7 +85,8 @@ KINDS: Mapping[str, str] = {
     "machine-gone": "a machine was removed",
     "published": "a new document was published",
     "polled": "the last polls of scopes were recorded",
-    "text": "a document, the version of the inventory or the end of a session was stored or removed",
+    "text": "a document, the version of the inventory, the first reads of an event or the end of a session"
+    " was stored or removed",
 }
 
 

@@ -75,6 +75,7 @@ from fairwarning.core.maintenance.budgets import check_budgets
 from fairwarning.core.maintenance.maintain import maintain, postpone, set_hold
 from fairwarning.core.maintenance.release import end_silence, release
 from fairwarning.core.model import (
+    NO_EVENTS,
     PLATFORM,
     STARTED,
     Event,
@@ -89,7 +90,7 @@ from fairwarning.core.model import (
     in_group,
     replace,
 )
-from fairwarning.core.stored.kinds import BUDGETS, INVENTORY
+from fairwarning.core.stored.kinds import BUDGETS, FIRST_READS, INVENTORY
 
 #: The service itself, as the history shows it.
 _PLATFORM = str(PLATFORM)
@@ -119,7 +120,7 @@ def decide(fleet: FleetState, commands: Sequence[Command], now: datetime) -> Dec
             consequences, current = _settle(current, now)
             facts += (*kept, *consequences)
     published = {one.scope: one for one in _publish(fleet, current)}
-    changes, values = _sorted((*facts, *published.values()))
+    changes, values = _sorted((*facts, *published.values(), *_forget_reads(fleet, current)))
     return Decision(
         changes,
         {one: _next_version(current.scopes.get(one), published.get(one)) for one in touched(changes)},
@@ -463,6 +464,17 @@ def _publish(before: FleetState, after: FleetState) -> Iterator[Published]:
         previous = before.scopes.get(scope_id)
         if scope is not previous and _shown(scope) != _shown(previous):
             yield Published(scope=scope_id, incarnation=scope.incarnation + 1)
+
+
+def _forget_reads(before: FleetState, after: FleetState) -> Iterator[TextChanged]:
+    """R-30: what is known of who has read an event goes with the event."""
+    for scope_id, scope in before.scopes.items():
+        remaining = after.scopes.get(scope_id)
+        if remaining is not scope:
+            left = NO_EVENTS if remaining is None else remaining.events
+            for event_id in scope.events:
+                if event_id not in left and before.text(key := FIRST_READS.key(event_id)) is not None:
+                    yield TextChanged(key=key, text=None)
 
 
 def _shown(scope: Scope | None) -> list[tuple[EventId, EventStatus, datetime]]:

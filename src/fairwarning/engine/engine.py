@@ -5,7 +5,7 @@ requests, one batch at a time. This class puts them together and is what the API
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -13,7 +13,7 @@ from fairwarning.core.changes import Change, PollsRecorded, TextChanged
 from fairwarning.core.commands import Command, Poll
 from fairwarning.core.errors import StorageError, UnknownMachineError, UnknownScopeError
 from fairwarning.core.history import Note
-from fairwarning.core.model import PLATFORM, Machine, MachineRef, Scope, ScopeId
+from fairwarning.core.model import PLATFORM, Event, Machine, MachineRef, Scope, ScopeId, VmName
 from fairwarning.core.policy import STALE_AFTER, Policy, with_speed
 from fairwarning.engine.blocked import blocked_scopes, unblocked_scopes
 from fairwarning.engine.clock import Clock, new_node_id, new_request_id, new_stamp, uptime
@@ -24,7 +24,7 @@ from fairwarning.engine.fold import FoldView
 from fairwarning.engine.follower import Follower
 from fairwarning.engine.leases import LeaseHolder, Leases, SoleHolder
 from fairwarning.engine.membership import Freshness, Membership, NotReadyReason, Problem
-from fairwarning.engine.polls import Polls
+from fairwarning.engine.polls import FirstReads, Polls, Reads
 from fairwarning.engine.ports import Batch, Driver, Entry, Store, StoreState, is_shared
 from fairwarning.engine.reconciler import Reconciler
 from fairwarning.engine.replica import Replica
@@ -87,6 +87,7 @@ class Engine:
             batch_size,
         )
         self._polls = Polls(self._replica, clock, policy.poll_refresh, self._write_polls)
+        self._first_reads = FirstReads(self._replica, clock, self._submit)
         self.leases: Leases = self._open_leases()
         self.reconciler = Reconciler(self, driver)
         self._new_stamp = new_stamp
@@ -248,14 +249,14 @@ class Engine:
 
     async def handle(self, command: Command) -> tuple[Change, ...]:
         """Carry out a command of the platform, and return its changes."""
-        return (await self._submit(Plan((command,)))).changes
+        return (await self._submit(lambda view: Plan((command,)))).changes
 
     async def remark(self, note: Note) -> None:
         """Write a note to the journal."""
-        await self._submit(Plan(notes=(note,)))
+        await self._submit(lambda view: Plan(notes=(note,)))
 
-    def _submit(self, plan: Plan) -> Awaitable[Result]:
-        return self.submit(Caller(PLATFORM, new_request_id()), lambda view: plan)
+    def _submit(self, build: Build) -> Awaitable[Result]:
+        return self.submit(Caller(PLATFORM, new_request_id()), build)
 
     # -- polls
 
@@ -291,11 +292,20 @@ class Engine:
         return True
 
     async def flush_polls(self) -> None:
-        """Write the polls to the journal that are due."""
+        """Write the polls to the journal that are due, and the first reads that are not yet stored."""
+        await self._first_reads.flush()
         await self._polls.flush()
 
     async def _write_polls(self, polled: PollsRecorded) -> None:
-        await self._submit(Plan(notes=(polled,)))
+        await self._submit(lambda view: Plan(notes=(polled,)))
+
+    def record_read(self, machine: VmName, events: Iterable[Event]) -> None:
+        """Record that a guest is shown events that list its machine; only the first time counts (R-30)."""
+        self._first_reads.record(machine, events)
+
+    def first_reads(self, event: Event) -> Reads:
+        """Return when each machine of a pending event first read the event."""
+        return self._first_reads.of(event)
 
     def _home(self, ref: MachineRef) -> Scope:
         scope = self._scopes.get(ref.scope)
@@ -327,6 +337,7 @@ class Engine:
         for scope_id, scope in scopes.items():
             if scope is None:
                 self._polls.forget(scope_id)
+            self._first_reads.note_scope(scope_id, scope)
             self.reconciler.note_scope(scope_id, scope)
         changed = {entry.change.key for entry in entries if isinstance(entry.change, TextChanged)}
         for scope_id in unblocked_scopes(self._replica, changed):
@@ -336,6 +347,7 @@ class Engine:
     def _reloaded(self, gone: Collection[ScopeId]) -> None:
         for scope_id in gone:
             self._polls.forget(scope_id)
+            self._first_reads.note_scope(scope_id, None)
             self.reconciler.note_scope(scope_id, None)
         self.reconciler.note_all_scopes()
         for scope_id in blocked_scopes(self._replica):

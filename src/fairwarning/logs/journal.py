@@ -26,7 +26,7 @@ from fairwarning.core.changes import (
 )
 from fairwarning.core.history import ActionNote, CommandRefused, Note, OperatorAction
 from fairwarning.core.model import NO_SCOPE, Machine, MachineRef, Scope, ScopeId, ScopeProperties
-from fairwarning.core.stored.kinds import kind_name
+from fairwarning.core.stored.kinds import FIRST_READS, kind_name
 from fairwarning.engine.ports import Entry
 from fairwarning.formats.log_messages import LogMessage
 
@@ -174,6 +174,9 @@ def _lines_of_request(entries: Sequence[Entry], known: KnownFleet) -> list[LogLi
                         made[fact.scope] = tallies[key]
         known.learn(change)
     kinds = [kind_name(entry.change.key) for entry in entries if isinstance(entry.change, TextChanged)]
+    if kinds and not lines and set(kinds) == {FIRST_READS.name}:
+        message = LogMessage("reads_recorded", events=len(kinds), request=entries[0].request or None)
+        return [LogLine(logging.DEBUG, entries[0].at, message)]
     if kinds and not lines:
         message = LogMessage(
             "documents_changed",

@@ -19,7 +19,7 @@ from fairwarning.core.maintenance.values import (
     Places,
     QueuedBarrier,
 )
-from fairwarning.core.model import BarrierId, EventId, HostId
+from fairwarning.core.model import BarrierId, EventId, HostId, VmName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +151,18 @@ def read_places(text: str) -> Places:
     taken = {EventId(event): tuple(machines) for event, machines in stored["taken"].items()}
     queue = (QueuedBarrier(datetime.fromisoformat(at), BarrierId(barrier)) for at, barrier in stored["queue"])
     return Places(taken=MappingProxyType(taken), queue=tuple(queue))
+
+
+def write_first_reads(reads: Mapping[VmName, datetime]) -> str:
+    """Return the text of the first reads of an event by its machines."""
+    return json.dumps({name: at.astimezone(UTC).isoformat() for name, at in sorted(reads.items())})
+
+
+@lru_cache(maxsize=1024)
+def read_first_reads(text: str) -> Mapping[VmName, datetime]:
+    """Return the first reads that a text is; cached, because every machine of an event asks for them."""
+    stored = json.loads(text)
+    return MappingProxyType({VmName(name): datetime.fromisoformat(at) for name, at in stored.items()})
 
 
 def _read_instant(stored: str | None) -> datetime | None:

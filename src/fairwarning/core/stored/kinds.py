@@ -10,7 +10,7 @@ row says. A key that no row knows was written by a newer version (U-03).
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -25,6 +25,7 @@ from fairwarning.core.maintenance.values import (
     PendingMaintenances,
     Places,
 )
+from fairwarning.core.model import VmName
 from fairwarning.core.policy import Action
 from fairwarning.core.stored import codecs
 from fairwarning.core.stored.codecs import Operation
@@ -134,6 +135,15 @@ INVENTORY: Kind[InventoryRecord] = Kind(
     action=Action.APPLY_INVENTORY,
     rules="core.inventory",
 )
+FIRST_READS: Kind[Mapping[VmName, datetime]] = Kind(
+    name="first reads of an event",
+    keys=("first-reads:*",),
+    encode=codecs.write_first_reads,
+    decode=codecs.read_first_reads,
+    action=Action.POLL,
+    rules="engine.polls",
+    since=DataRelease.V0_3,
+)
 SWITCHED_OFF: Kind[Json] = Kind(
     name="switched-off machine",
     keys=("switched-off:**",),
@@ -233,6 +243,7 @@ KINDS: tuple[StoredKind, ...] = (
     HOLD_OF_HOST,
     BUDGETS,
     PLACES,
+    FIRST_READS,
 )
 
 
