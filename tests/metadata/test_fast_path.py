@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import inf
 
 import pytest
@@ -15,7 +15,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.commands import Schedule
 from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.errors import FairWarningError
-from fairwarning.core.model import MachineRef, ScopeId, VmName, derive_id
+from fairwarning.core.model import EventId, MachineRef, ScopeId, VmName, derive_id
 from fairwarning.core.policy import FirstCall, Profile
 from fairwarning.engine.faults import ActiveFault
 from fairwarning.http1.connection import Connection
@@ -178,10 +178,16 @@ def test_in_many_histories_both_paths_give_the_same_answers(steps: list[str]) ->
 
 
 def check_both_paths(steps: list[str]) -> None:
-    """Check that a server with the fast path answers as one without."""
+    """Check that a server with the fast path answers as one without, and knows who has read which event."""
     with serving(fast=True) as fast, serving(fast=False) as slow:
         for step in steps:
             assert STEPS[step](fast) == STEPS[step](slow)
+            assert first_reads(fast) == first_reads(slow)
+
+
+def first_reads(guests: Guests) -> Mapping[EventId, Mapping[VmName, datetime]]:
+    engine = guests.web.engine
+    return {event.id: engine.first_reads(event) for event in engine.scope(WEB).events.values()}
 
 
 def test_a_poll_that_was_answered_before_is_answered_without_asking_the_app() -> None:

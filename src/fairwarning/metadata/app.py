@@ -247,7 +247,7 @@ class MetadataApp:
         reply = self._events.poll(machine, version, request, seconds)
         fault = self._engine.faults.of(machine, asyncio.get_running_loop().time())
         if fault is None and isinstance(reply, Response | LongPoll):
-            self.fast_path(machine).rendered = self._events.rendered_scope(machine)
+            self.fast_path(machine).rendered = self._events.fast_path_scope(machine, version)
         return reply
 
     def _leave_fast_path(self, machine: MachineRef) -> None:

@@ -11,14 +11,15 @@ poll is answered from there if
 
 Otherwise ``answer`` returns None and the request takes the slow path through ``app.py``. Whatever gives a
 machine another view (an endpoint fault, a replay, a scope that does not broadcast) clears ``rendered``, so
-the fast path need not check for any of it.
+the fast path need not check for any of it. Nor has it to note who reads an event: the slow path leads here
+only to documents without an event that lists the machine and is unread.
 """
 
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from fairwarning.core.model import Scope, ScopeId
+from fairwarning.core.model import Event, Scope, ScopeId, VmName
 from fairwarning.engine.engine import Engine
 from fairwarning.http1.encoding import EncodedResponse, encode
 from fairwarning.http1.messages import CacheableGet, Response
@@ -52,6 +53,8 @@ class RenderedScope:
     #: When a poll has to be written to the store again; until then it is recorded in memory only.
     stale_at: datetime
     documents: dict[str, RenderedDocument] = field(default_factory=dict)
+    #: The events that list a machine, until a poll of the machine has shown them (R-30).
+    unread: dict[VmName, list[Event]] = field(default_factory=dict)
 
 
 class GuestFastPath(Bucket):

@@ -34,6 +34,9 @@ DISTORTIONS: Mapping[EndpointFault, Callable[[Response], Response]] = {
     EndpointFault.PARTIAL: _partial,
 }
 
+#: The faults under which an answer has no events, or not all of them.
+WITHOUT_EVENTS = frozenset({EndpointFault.NO_EVENTS, EndpointFault.PARTIAL})
+
 
 def unconditional(request: Request) -> Request:
     """Return a request without If-None-Match: a 304 would hide what is wrong with the answer."""

@@ -12,7 +12,7 @@ from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.document.recording import MachineRecording, RecordedDocument, render_recorded
 from fairwarning.core.document.versions import DocumentShape
 from fairwarning.core.errors import UnknownEventError, UnknownMachineError
-from fairwarning.core.model import OPERATOR, EventId, MachineRef, ScopeKind
+from fairwarning.core.model import NO_EVENTS, OPERATOR, EventId, MachineRef, ScopeKind
 from fairwarning.core.policy import whole_second
 from fairwarning.engine.engine import Engine
 from fairwarning.metadata.views import DocumentSource, MachineView
@@ -66,7 +66,7 @@ class Replay:
     def document(self) -> DocumentSource:
         """Return the document that is current in the recording."""
         document = self._current()
-        return DocumentSource(document.incarnation, partial(self._render, document))
+        return DocumentSource(document.incarnation, NO_EVENTS, partial(self._render, document))
 
     def next_change(self) -> float:
         """Return when the next document is due."""

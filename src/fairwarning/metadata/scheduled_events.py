@@ -15,7 +15,8 @@ from fairwarning.control.control import Control
 from fairwarning.core.document.render import parse_start_requests
 from fairwarning.core.document.versions import EVENT_VERSIONS, PREVIEW_SHAPE, PREVIEW_VERSION, DocumentShape
 from fairwarning.core.errors import FairWarningError, InvalidError, UnknownEventError
-from fairwarning.core.model import EventId, MachineRef, Scope, ScopeId, guest
+from fairwarning.core.fleet import visible_events
+from fairwarning.core.model import Event, EventId, MachineRef, Scope, ScopeId, VmName, guest
 from fairwarning.core.policy import FirstCall, Profile
 from fairwarning.http1.messages import Reply, Request, Response
 from fairwarning.metadata.checks import (
@@ -28,6 +29,7 @@ from fairwarning.metadata.checks import (
     known_tags,
 )
 from fairwarning.metadata.fast_path import RenderedDocument, RenderedScope, render_responses
+from fairwarning.metadata.faulty_answers import WITHOUT_EVENTS
 from fairwarning.metadata.long_poll import LongPoll, LongPolls
 from fairwarning.metadata.views import ScopeView, Views
 
@@ -91,8 +93,12 @@ class ScheduledEvents:
 
     def _respond(self, machine: MachineRef, version: str, request: Request) -> Response:
         self._check_fresh()
-        document, tags = self._document(machine, version), known_tags(request)
-        return document.not_modified if document.tag in tags or "*" in tags else document.response
+        document, unread = self._document(machine, version)
+        tags = known_tags(request)
+        has_document = document.tag in tags
+        if has_document or "*" not in tags:
+            self._note_read(machine, version, unread)
+        return document.not_modified if has_document or "*" in tags else document.response
 
     async def approve(self, machine: MachineRef, version: str, request: Request) -> Response:
         """Approve all events that the body names, or none (R-12 to R-18)."""
@@ -106,7 +112,9 @@ class ScheduledEvents:
             # R-16: for a guest, an event it cannot see does not exist.
             raise CheckFailedError(error(400, f"Bad request. {unknown}")) from None
         if self._profile.post_returns_document:
-            return self._document(machine, version).response
+            document, unread = self._document(machine, version)
+            self._note_read(machine, version, unread)
+            return document.response
         return Response(200)
 
     async def _record_poll(self, machine: MachineRef) -> bool:
@@ -137,30 +145,66 @@ class ScheduledEvents:
         rendered.stale_at = self._engine.stale_at(scope.id) or _ALWAYS_STALE
         return rendered
 
+    def fast_path_scope(self, machine: MachineRef, version: str) -> RenderedScope | None:
+        """Return from what the fast path may answer a machine that has polled; None from nothing (R-30)."""
+        rendered = self.rendered_scope(machine)
+        unread = None if rendered is None else rendered.unread.get(machine.name)
+        if rendered is None or not unread:
+            return rendered
+        if any(event.kind in self.shapes[version].kinds for event in unread):
+            return None
+        # What is unread is in documents of other versions.
+        return RenderedScope(rendered.scope, rendered.stale_at, {version: rendered.documents[version]})
+
     def _replace_rendered(self, scope: Scope, before: RenderedScope | None) -> RenderedScope:
-        rendered = RenderedScope(scope, _ALWAYS_STALE)
-        if before is not None and before.scope is not None:
-            # Compared by identity too: a scope that was created again may reach the same incarnation.
-            if before.scope.events is scope.events and before.scope.incarnation == scope.incarnation:
-                rendered.documents = before.documents
-            # Fast paths still refer to the old object; it must not keep the old scope and documents alive.
-            before.scope, before.documents = None, {}
+        if before is None or before.scope is None:
+            return RenderedScope(scope, _ALWAYS_STALE, unread=_unread_events(scope))
+        # Compared by identity too: a scope that was created again may reach the same incarnation.
+        if before.scope.events is scope.events and before.scope.incarnation == scope.incarnation:
+            rendered = RenderedScope(scope, _ALWAYS_STALE, before.documents, before.unread)
+        else:
+            rendered = RenderedScope(scope, _ALWAYS_STALE, unread=_unread_events(scope))
+        # Fast paths still refer to the old object; it must not keep the old scope and documents alive.
+        before.scope, before.documents, before.unread = None, {}, {}
         return rendered
 
-    def _document(self, machine: MachineRef, version: str) -> RenderedDocument:
+    def _document(self, machine: MachineRef, version: str) -> tuple[RenderedDocument, list[Event]]:
+        """Return the document of a machine, and the events in it that list the machine and may be unread."""
         rendered = self.rendered_scope(machine)
         if rendered is None:
-            return render_responses(self.views.view(machine).document().response(self.shapes[version]))
+            source = self.views.view(machine).document()
+            return render_responses(source.response(self.shapes[version])), source.listing(machine.name)
         document = rendered.documents.get(version)
         if document is None:
             response = ScopeView(self._control, machine).document().response(self.shapes[version])
             document = rendered.documents[version] = render_responses(response)
-        return document
+        return document, rendered.unread.get(machine.name) or []
+
+    def _note_read(self, machine: MachineRef, version: str, unread: list[Event]) -> None:
+        """Record that a guest is shown events, and leave those that its api-version does not have (R-30)."""
+        if not unread or self._hides_events(machine):
+            return
+        kinds = self.shapes[version].kinds
+        self._engine.record_read(machine.name, [event for event in unread if event.kind in kinds])
+        unread[:] = [event for event in unread if event.kind not in kinds]
+
+    def _hides_events(self, machine: MachineRef) -> bool:
+        fault = self._engine.faults.of(machine, asyncio.get_running_loop().time())
+        return fault is not None and fault.kind in WITHOUT_EVENTS
 
     def forget(self, scope: ScopeId) -> None:
         """Drop everything about a scope that was deleted."""
         self._enabled_at.pop(scope, None)
         self._rendered.pop(scope, None)
+
+
+def _unread_events(scope: Scope) -> dict[VmName, list[Event]]:
+    """Return the events in the document of a scope by the machines that they list."""
+    events: dict[VmName, list[Event]] = {}
+    for event in visible_events(scope):
+        for name in event.resources:
+            events.setdefault(name, []).append(event)
+    return events
 
 
 def _start_requests(request: Request) -> tuple[EventId, ...]:

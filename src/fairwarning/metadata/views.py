@@ -19,7 +19,7 @@ from fairwarning.core.document.render import render_document
 from fairwarning.core.document.versions import DocumentShape
 from fairwarning.core.errors import UnknownScopeError
 from fairwarning.core.fleet import visible_events
-from fairwarning.core.model import EventId, MachineRef, Scope, VmName, guest
+from fairwarning.core.model import Event, EventId, MachineRef, Scope, VmName, guest
 from fairwarning.engine.faults import ActiveFault
 from fairwarning.http1.messages import JSON, Response
 
@@ -28,12 +28,17 @@ class DocumentSource(NamedTuple):
     """One document, before it is rendered in the shape of an api-version."""
 
     incarnation: int
+    events: Mapping[EventId, Event]
     render: Callable[[int, DocumentShape], bytes]
 
     def response(self, shape: DocumentShape) -> Response:
         """Return the document as a response."""
         body = self.render(self.incarnation, shape)
         return Response(200, body, (("ETag", f'"{self.incarnation}"'),), JSON)
+
+    def listing(self, machine: VmName) -> list[Event]:
+        """Return the events in the document that list a machine."""
+        return [event for event in self.events.values() if event.seen and machine in event.resources]
 
 
 class MachineView(Protocol):
@@ -66,7 +71,7 @@ class ScopeView:
     def document(self) -> DocumentSource:
         """Return the document of the scope."""
         scope = self._control.engine.scope(self._machine.scope)
-        return DocumentSource(scope.incarnation, partial(_render, scope, self._machine.name))
+        return DocumentSource(scope.incarnation, scope.events, partial(_render, scope, self._machine.name))
 
     def next_change(self) -> float:
         """Return infinity: the view changes only when the scope does."""
@@ -124,7 +129,7 @@ class RenumberedView:
     def document(self) -> DocumentSource:
         """Return what the source shows, under a smaller incarnation."""
         document = self._source.document()
-        return DocumentSource(document.incarnation - self._offset, document.render)
+        return document._replace(incarnation=document.incarnation - self._offset)
 
     def next_change(self) -> float:
         """Return when the source changes by itself, or the fault ends."""
