@@ -226,6 +226,15 @@ class FleetHarness:
         self.engine = Engine(self.store, self.clock, driver, policy, uptime=self._uptime)
         run(self.engine.open())
 
+    def read(self, event: EventId, *names: str) -> None:
+        """Let guests of these machines read an event."""
+        run(self._read(event, names))
+
+    async def _read(self, event: EventId, names: Iterable[str]) -> None:
+        for name in names:
+            self.engine.record_read(VmName(name), [self.event(event)])
+        await self.engine.flush_polls()
+
     # -- state
 
     @property

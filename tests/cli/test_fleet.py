@@ -4,10 +4,13 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from fairwarning.cli.client import OperatorClient
@@ -19,6 +22,12 @@ from tests.cli.server import FAIRWARNING, Server, call, free_port, until, up
 def manual(tmp_path: Path) -> Iterator[Server]:
     with up(tmp_path, "--clock", "manual", "--start-enabled") as server:
         yield server
+
+
+def poll(server: Server, machine: str) -> None:
+    """Poll as the guest of a machine."""
+    url = f"{server.ready['metadata'][machine]}/metadata/scheduledevents?api-version=2020-07-01"
+    assert httpx2.get(url, headers={"Metadata": "true"}, trust_env=False).status_code == 200
 
 
 def test_an_event_can_be_caused_approved_and_looked_up(manual: Server) -> None:
@@ -40,7 +49,7 @@ def test_an_event_can_be_caused_approved_and_looked_up(manual: Server) -> None:
 def test_the_table_of_a_cause_has_the_event_and_its_time(manual: Server) -> None:
     printed = manual.tell("cause", "freeze", "app-0", "--notice", "30s").splitlines()
 
-    assert printed[0].split() == ["EVENT", "TYPE", "STATUS", "MACHINES", "NOT", "BEFORE"]
+    assert printed[0].split() == ["EVENT", "TYPE", "STATUS", "MACHINES", "READ", "NOT", "BEFORE"]
     assert printed[1].split()[1:4] == ["Freeze", "Scheduled", "app-0"]
     assert printed[1].endswith("Z")
 
@@ -111,6 +120,41 @@ def test_an_approved_event_that_waits_for_others_says_so(tmp_path: Path) -> None
     assert "  approved, waits for 1 other delete of web  web_0" in approved
     assert "  approved, waits for 1 other delete of web  web_0" in listed
     assert f"{second['id']}  Terminate  Scheduled " in listed
+
+
+@pytest.mark.rule("R-30")
+def test_events_are_listed_with_when_their_machines_read_them(manual: Server) -> None:
+    (event,) = manual.cause("restart", "web_0")
+    unread = manual.tell("events")
+    poll(manual, "web_0")
+
+    read = manual.tell("events", event["id"])
+
+    assert re.search(r"  Scheduled  web_0 +-  ", unread)
+    assert re.search(r"  Scheduled  web_0 +[-0-9]+ [:0-9]+Z  ", read)
+
+
+@pytest.mark.rule("R-30")
+def test_a_server_that_was_killed_knows_the_reads_that_it_has_stored(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+
+    def stored() -> bool:
+        with closing(sqlite3.connect(f"file:{data / 'fairwarning.db'}?mode=ro", uri=True)) as database:
+            ((count,),) = database.execute("SELECT count(*) FROM document WHERE key LIKE 'first-reads:%'")
+        return bool(count)
+
+    with up(tmp_path, "--data", str(data), "--start-enabled", "--no-arm") as server:
+        (event,) = server.cause("restart", "web_0")
+        poll(server, "web_0")
+        before = server.tell("events", event["id"])
+        until(stored, "the read is stored")
+        server.process.kill()
+        server.process.wait(timeout=60)
+
+    with up(tmp_path, "--data", str(data), "--no-arm") as server:
+        after = server.tell("events", event["id"])
+
+    assert after == before
 
 
 def test_a_hardware_failure_can_have_another_event_type(manual: Server) -> None:

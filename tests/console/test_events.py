@@ -133,6 +133,19 @@ def test_an_approval_that_waits_for_others_says_so() -> None:
     assert "waits for 1 other delete of web" in text(client.page(f"/events/{event}"))
 
 
+@pytest.mark.rule("R-30")
+def test_the_page_of_an_event_says_when_its_machines_first_read_it() -> None:
+    client = console_client(WEB)
+    (event,) = client.stage.cause("restart", "web_0")
+    unread = text(client.page(f"/events/{event}"))
+    client.stage.read(event, "web_0")
+
+    read = text(client.page(f"/events/{event}"))
+
+    assert "First read web_0 not yet" in unread
+    assert "First read web_0 2026-11-16 12:00:00Z" in read
+
+
 def test_cancel_withdraws_an_event_and_it_is_listed_as_over() -> None:
     client = console_client(WEB)
     (event,) = client.stage.cause("restart", "web_0")

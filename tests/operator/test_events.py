@@ -8,7 +8,7 @@ import pytest
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.causes import CAUSES
 from fairwarning.core.document.render import Json
-from fairwarning.core.model import HostId, ScopeKind
+from fairwarning.core.model import EventId, HostId, ScopeKind
 from fairwarning.core.policy import PROFILES
 from fairwarning.operator import schemas
 from tests.fleet_harness import NOON
@@ -54,6 +54,8 @@ def test_a_restart_is_announced_and_guests_see_it_before_the_response() -> None:
         opens=None,
         closes=None,
         blocked=False,
+        shown=True,
+        read={},
         seen=True,
         attempt=0,
         retry_at=None,
@@ -61,6 +63,31 @@ def test_a_restart_is_announced_and_guests_see_it_before_the_response() -> None:
         walk=None,
     )
     assert (made.type, made.source, made.status) == ("Reboot", "User", "Scheduled")
+
+
+@pytest.mark.rule("R-30")
+def test_an_event_says_when_each_of_its_machines_first_read_it() -> None:
+    client = operator_client(WEB)
+    (made,) = client.cause("restart", "web_0").events
+    client.stage.advance("2s")
+    client.stage.read(EventId(made.id), "web_0")
+
+    (read,) = client.events()
+
+    assert (made.shown, made.read) == (True, {})
+    assert (read.shown, read.read) == (True, {"web_0": NOON + timedelta(seconds=2)})
+
+
+@pytest.mark.rule("R-30")
+def test_that_guests_can_see_an_event_does_not_mean_that_a_guest_has_read_it() -> None:
+    client = operator_client(WEB, polled=False)
+
+    (hidden,) = client.cause("freeze", "web_0").events
+    client.stage.poll("web_1")
+    (shown,) = client.events()
+
+    assert (hidden.shown, hidden.seen, hidden.read) == (False, False, {})
+    assert (shown.shown, shown.seen, shown.read) == (True, True, {})
 
 
 @pytest.mark.rule("L-12")

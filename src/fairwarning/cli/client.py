@@ -6,7 +6,7 @@ environment are never used: a proxy cannot answer for 127.0.0.1.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -95,7 +95,8 @@ class EventInfo:
     not_before: datetime | None = None
     approved_by: str | None = None
     waits_for: str | None = None
-    seen: bool = True
+    shown: bool = True
+    read: Mapping[str, datetime] = field(default_factory=dict)
     overdue: bool = False
     walk: str | None = None
 

@@ -83,8 +83,9 @@ def _machine_row(machine: MachineInfo) -> tuple[str, ...]:
 def events(event_ids: tuple[str, ...], watching: bool, json_: bool) -> None:
     """List the pending events.
 
-    EVENT is an id or the beginning of one; without any, all pending events are listed. With --watch and
-    --json each line is an object. The pending events come first; their kind is "pending".
+    EVENT is an id or the beginning of one; without any, all pending events are listed. READ is when every
+    machine of the event had read the event, or how many machines have. With --watch and --json each line
+    is an object. The pending events come first; their kind is "pending".
 
     \b
     Example:

@@ -481,7 +481,7 @@ class Reporter:
         if event.status != "Scheduled":
             return
         starts = f"           it starts at {format_instant(event.not_before, self._began)}"
-        if not event.seen:
+        if not event.shown:
             click.echo(f"{starts}; no guest of {event.scope} polls, so none is warned")
             return
         path = f"/machines/{event.scope}/{event.resources[0]}"

@@ -46,7 +46,7 @@ RECONNECT_DELAY = 1.0
 #: The longest wait that is shown beside the status of an event.
 _LONGEST_IN_STATUS = 40
 
-_EVENT_HEADINGS = ("EVENT", "TYPE", "STATUS", "MACHINES", "NOT BEFORE")
+_EVENT_HEADINGS = ("EVENT", "TYPE", "STATUS", "MACHINES", "READ", "NOT BEFORE")
 
 
 def sentence(line: HistoryLine) -> str:
@@ -74,7 +74,14 @@ def print_events(events: Iterable[EventInfo]) -> None:
 
 def _event_row(event: EventInfo, status: str) -> tuple[str, ...]:
     when = format_instant(event.not_before) if event.status == "Scheduled" else "-"
-    return event.id, event.type or "-", status, join_names(event.resources), when
+    return event.id, event.type or "-", status, join_names(event.resources), _read(event), when
+
+
+def _read(event: EventInfo) -> str:
+    """Return when the last machine of an event first read the event, or how many machines have."""
+    if 0 < len(event.read) < len(event.resources):
+        return f"by {len(event.read)} of {len(event.resources)}"
+    return format_instant(max(event.read.values(), default=None))
 
 
 def _status(event: EventInfo) -> str:

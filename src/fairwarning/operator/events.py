@@ -123,6 +123,8 @@ def _to_body(context: OperatorContext, event: Event, waits_for: str | None) -> s
         opens=event.opens,
         closes=None if maintenance is None else maintenance.closes,
         blocked=event.blocked,
+        shown=event.seen,
+        read={name: at for name, at in context.engine.first_reads(event).items()},
         seen=event.seen,
         attempt=event.attempt,
         retry_at=event.retry_at,

@@ -313,7 +313,20 @@ class EventBody(Struct, frozen=True, kw_only=True):
     closes: datetime | None
     #: Whether the event is due, and something keeps it from starting.
     blocked: bool
-    seen: bool
+    shown: Annotated[bool, Meta(description="Whether guests of the scope can see the event.")]
+    read: Annotated[
+        dict[str, datetime],
+        Meta(
+            description="When each machine first read the event, by its name; without machines that have not."
+        ),
+    ]
+    seen: Annotated[
+        bool,
+        Meta(
+            description="The same as shown, not that a guest has read the event; gone in 0.4.0.",
+            extra_json_schema={"deprecated": True},
+        ),
+    ]
     attempt: int
     retry_at: datetime | None
     overdue: bool

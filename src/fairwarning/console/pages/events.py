@@ -89,6 +89,7 @@ async def show_event(context: ConsoleContext, request: PageRequest) -> PageView:
             timeline=timeline,
             steps=STEPS,
             waits_for=context.control.waits_for([event]),
+            reads=context.engine.first_reads(event),
         ),
         _drawing(context, event.scope, shown, window),
     )
