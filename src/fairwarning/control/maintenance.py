@@ -18,7 +18,7 @@ from fairwarning.core.policy import Action
 from fairwarning.core.stored.kinds import HOLD, HOLD_OF_HOST, MAINTENANCE, PENDING
 from fairwarning.core.stored.releases import DataRelease
 from fairwarning.engine.engine import Engine
-from fairwarning.engine.requests import View
+from fairwarning.engine.requests import Result, View
 
 if TYPE_CHECKING:
     from fairwarning.control.control import Control
@@ -103,8 +103,8 @@ class Maintenances:
             draft.complete_all(started, moved or {}, self._control.reported_driver().reported)
             return tuple(started)
 
-        events, _ = await self._control.submit(principal, Action.REPORT, fill)
-        return events
+        events, result = await self._control.submit(principal, Action.REPORT, fill)
+        return _as_left(events, result)
 
     async def cancel(self, principal: Principal, host: str) -> tuple[Event, ...]:
         """Cancel what is scheduled for a host; what has started goes on."""
@@ -118,8 +118,8 @@ class Maintenances:
                 draft.cancel(event.scope, event.id)
             return tuple(waiting)
 
-        events, _ = await self._control.submit(principal, Action.CANCEL, fill)
-        return events
+        events, result = await self._control.submit(principal, Action.CANCEL, fill)
+        return _as_left(events, result)
 
     async def postpone(self, principal: Principal, name: str, until: datetime) -> tuple[Event, ...]:
         """Give what is scheduled for a host, or an event and those behind its barrier, a later NotBefore."""
@@ -193,6 +193,12 @@ class Maintenances:
     def _with_hint(self, maintained: Maintained) -> Maintained:
         hint = unpolled_hint(self._engine.scopes(), maintained.events, self._engine.policy)
         return maintained._replace(hint=hint)
+
+
+def _as_left(events: Iterable[Event], result: Result) -> tuple[Event, ...]:
+    """Return events as a request left them."""
+    after = changed_events(result.changes)
+    return tuple(after.get(event.id, event) for event in events)
 
 
 def _pending_ids(view: View, host: str) -> tuple[BarrierId, ...]:
