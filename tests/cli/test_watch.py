@@ -41,6 +41,16 @@ SENTENCES = [
         id="a restore",
     ),
     pytest.param(
+        ActionNote(deed=OperatorAction.HELD, detail="host kvm-17 (DIMM 3)", by="operator"),
+        "host kvm-17 (DIMM 3) is on hold, by operator",
+        id="a hold",
+    ),
+    pytest.param(
+        ActionNote(deed=OperatorAction.UNHELD, detail="the fleet", by="operator"),
+        "the fleet is no longer on hold, by operator",
+        id="the end of a hold",
+    ),
+    pytest.param(
         MachineChanged(
             scope=WEB,
             machine=Machine(scope=WEB, name=WEB_0.name, vm_id="1", host=HostId("kvm-20")),

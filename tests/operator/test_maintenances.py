@@ -139,6 +139,20 @@ def test_a_hold_is_set_shown_and_ended() -> None:
     ]
 
 
+def test_metrics_count_what_events_wait_for() -> None:
+    client = fleet()
+    announce(client, host="kvm-1", at="+5h")
+
+    client.call("PUT", "/hold", {})
+
+    metrics = client.get("/metrics").decode()
+    assert 'fairwarning_waiting_events{reason="window"} 2' in metrics
+    assert 'fairwarning_waiting_events{reason="approval"} 2' in metrics
+    assert 'fairwarning_waiting_events{reason="hold"} 2' in metrics
+    assert 'fairwarning_waiting_events{reason="budget"} 0' in metrics
+    assert "fairwarning_hold 1" in metrics
+
+
 @pytest.mark.parametrize(
     ("request_", "field"),
     [

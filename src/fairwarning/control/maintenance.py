@@ -99,7 +99,7 @@ class Maintenances:
             pending = _events(draft.view, _pending_ids(draft.view, host))
             started = [event for event in pending if not event.waiting]
             if not started:
-                raise InvalidError("host", f"nothing of the maintenance of {host} has started")
+                raise IllegalTransitionError(pending[0], "completed")
             draft.complete_all(started, moved or {}, self._control.reported_driver().reported)
             return tuple(started)
 

@@ -4,7 +4,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from fairwarning.core.fleet import machines_awaiting_impact
+from fairwarning.core.fleet import FleetState, machines_awaiting_impact
+from fairwarning.core.maintenance.release import RestraintKind
+from fairwarning.core.maintenance.waits import count_waits
 from fairwarning.core.model import Scope, ScopeKind
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.membership import NotReadyReason
@@ -17,13 +19,14 @@ async def metrics_text(context: OperatorContext) -> str:
     scopes = list(context.engine.scopes().values())
     # Counting a large fleet takes a while. Scopes are immutable, so another thread may read them.
     fleet = await asyncio.to_thread(lambda: list(_fleet_metrics(scopes)))
+    steered = await asyncio.to_thread(lambda: list(_maintenance_metrics(context)))
     lines = Sample(context.engine.position)
     journal = MetricFamily(
         "fairwarning_journal_lines_total", MetricType.COUNTER, "Lines written to the journal.", (lines,)
     )
     node = _node_metrics(context.engine)
     others = (family for source in context.metric_sources for family in source())
-    return render_metrics((*fleet, journal, *node, *others))
+    return render_metrics((*fleet, *steered, journal, *node, *others))
 
 
 def _fleet_metrics(scopes: Iterable[Scope]) -> Iterator[MetricFamily]:
@@ -43,6 +46,18 @@ def _fleet_metrics(scopes: Iterable[Scope]) -> Iterator[MetricFamily]:
     yield _gauge("fairwarning_events", "Pending events, by type and status.", pending)
     late = "Impacts on machines that take longer than their driver allows."
     yield _gauge("fairwarning_overdue_impacts", late, (Sample(overdue),))
+
+
+def _maintenance_metrics(context: OperatorContext) -> Iterator[MetricFamily]:
+    engine = context.engine
+    scopes = {scope.id: scope for scope in tuple(engine.scopes().values()) if scope.events}
+    fleet = FleetState(scopes, engine.policy, stored=engine.texts().get)
+    counts = count_waits(fleet, engine.clock.now())
+    waiting = "Scheduled events that wait for something besides their own notice, by what it is."
+    samples = (Sample(counts[kind], {"reason": kind.value}) for kind in RestraintKind)
+    yield _gauge("fairwarning_waiting_events", waiting, samples)
+    held = "Whether the fleet is on hold."
+    yield _gauge("fairwarning_hold", held, (Sample(int(context.control.maintenances.hold_of() is not None)),))
 
 
 def _node_metrics(engine: Engine) -> Iterator[MetricFamily]:

@@ -1,6 +1,7 @@
 """Says what events wait for, in sentences."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
 from fairwarning.core.barrier import held_events
@@ -24,16 +25,30 @@ def waits(fleet: FleetState, now: datetime, show: Show) -> Iterator[tuple[EventI
 
     Everything behind the barriers of these events has to be in the state.
     """
-    waiting: dict[BarrierId, list[Event]] = {}
-    for event in fleet.events():
-        if event.waiting:
-            waiting.setdefault(event.barrier, []).append(event)
-    for events in waiting.values():
+    for events in _waiting(fleet).values():
         if not any(_is_shown_steered(fleet, event) for event in events):
             yield from held_events(events, now)
             continue
         sentence = " · ".join(_sentence(one, show) for one in restraints(fleet, events, now))
         yield from ((event.id, sentence) for event in events if sentence)
+
+
+def count_waits(fleet: FleetState, now: datetime) -> Counter[RestraintKind]:
+    """Return how many waiting events wait for something of each kind besides their own notice."""
+    counts: Counter[RestraintKind] = Counter()
+    for events in _waiting(fleet).values():
+        if any(_is_shown_steered(fleet, event) for event in events):
+            for kind in {restraint.kind for restraint in restraints(fleet, events, now)}:
+                counts[kind] += len(events)
+    return counts
+
+
+def _waiting(fleet: FleetState) -> Mapping[BarrierId, list[Event]]:
+    waiting: dict[BarrierId, list[Event]] = {}
+    for event in fleet.events():
+        if event.waiting:
+            waiting.setdefault(event.barrier, []).append(event)
+    return waiting
 
 
 def _is_shown_steered(fleet: FleetState, event: Event) -> bool:
