@@ -185,7 +185,12 @@ class FleetServer:
         if settings.retention is not None:
             engine = self.engine
             pruner = Pruner(
-                engine.store, engine.leases, engine.clock.now, settings.retention, self._needed_events
+                engine.store,
+                engine.leases,
+                engine.clock.now,
+                settings.retention,
+                self._needed_events,
+                Control(engine).maintenances.forget,
             )
             await self._run_in_background(pruner.run())
         self._journal_log.start()

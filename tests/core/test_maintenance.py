@@ -4,7 +4,9 @@ import pytest
 
 from fairwarning.core.errors import HostMaintainedError, InvalidError, UnknownMaintenanceError
 from fairwarning.core.maintenance.values import MaintenancePhase, OnSilence
-from fairwarning.core.model import OPERATOR, EventStatus
+from fairwarning.core.model import OPERATOR, EventId, EventStatus
+from fairwarning.core.policy import Retention
+from fairwarning.engine.retention import Pruner
 from tests.core.maintained import TWO_HOSTS, MaintainedFleet
 from tests.fleet_harness import run, span
 
@@ -187,6 +189,24 @@ def test_a_key_stands_for_one_maintenance_after_its_end_too() -> None:
     assert over.events == ()
     other = fleet.maintain("kvm-1", opens="5h", key="CHG-1235")
     assert other.maintenance.id != first.maintenance.id
+
+
+@pytest.mark.rule("M-11")
+def test_a_maintenance_is_forgotten_with_the_history_of_its_time() -> None:
+    fleet = MaintainedFleet()
+    over, pending = fleet.maintain("kvm-1"), fleet.maintain("kvm-2", opens="90d")
+    run(fleet.control.maintenances.cancel(OPERATOR, "kvm-1"))
+    fleet.advance("31d")
+    retention = Retention(age=span("30d"))
+    forget = fleet.control.maintenances.forget
+
+    async def needed() -> frozenset[EventId]:
+        return frozenset()
+
+    run(Pruner(fleet.store, fleet.engine.leases, fleet.clock.now, retention, needed, forget).prune())
+
+    assert fleet.control.maintenances.find(over.maintenance.id) is None
+    assert fleet.phase(pending) is MaintenancePhase.SCHEDULED
 
 
 def test_a_dry_run_shows_what_would_happen_and_changes_nothing() -> None:

@@ -22,6 +22,7 @@ from fairwarning.core.commands import (
     Command,
     CreateSet,
     DeleteScopes,
+    ForgetMaintenances,
     Maintain,
     MoveMachine,
     Postpone,
@@ -179,6 +180,11 @@ class Draft:
             )
         )
         return id
+
+    def forget_maintenances(self, ids: Iterable[BarrierId], before: datetime) -> None:
+        """Remove maintenances that were over before an instant."""
+        self._ask(Action.MAINTAIN, ())
+        self._add(ForgetMaintenances(tuple(ids), before))
 
     def postpone(self, barrier: BarrierId, scopes: Iterable[ScopeId], until: datetime) -> None:
         """Give what waits behind a barrier a later NotBefore."""

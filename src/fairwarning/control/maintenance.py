@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from fairwarning.control.draft import Draft
@@ -13,7 +14,7 @@ from fairwarning.core.announce import unpolled_hint
 from fairwarning.core.causes import MAINTENANCE as PLANNED
 from fairwarning.core.errors import IllegalTransitionError, InvalidError, UnknownMaintenanceError
 from fairwarning.core.maintenance.values import Hold, Maintenance, OnSilence
-from fairwarning.core.model import BarrierId, Event, HostId, Principal
+from fairwarning.core.model import PLATFORM, BarrierId, Event, HostId, Principal
 from fairwarning.core.policy import Action
 from fairwarning.core.stored.kinds import HOLD, HOLD_OF_HOST, MAINTENANCE, PENDING
 from fairwarning.core.stored.releases import DataRelease
@@ -22,6 +23,10 @@ from fairwarning.engine.requests import Result, View
 
 if TYPE_CHECKING:
     from fairwarning.control.control import Control
+
+
+#: How many maintenances one request removes at most.
+FORGOTTEN_AT_ONCE = 100
 
 
 class Maintained(NamedTuple):
@@ -144,6 +149,14 @@ class Maintenances:
     async def unhold(self, principal: Principal, host: str | None = None) -> None:
         """End a hold; what is ready starts."""
         await self._control.carry_out(principal, lambda draft: draft.set_hold(None, host), Action.HOLD)
+
+    async def forget(self, before: datetime) -> None:
+        """Remove the maintenances that were over before an instant, a hundred in one request."""
+        ended = [one.id for one in self.all() if one.ended_at is not None and one.ended_at < before]
+        for start in range(0, len(ended), FORGOTTEN_AT_ONCE):
+            some = ended[start : start + FORGOTTEN_AT_ONCE]
+            forget = partial(Draft.forget_maintenances, ids=some, before=before)
+            await self._control.carry_out(PLATFORM, forget, Action.MAINTAIN)
 
     # -- what there is
 

@@ -116,6 +116,13 @@ class Postpone(NamedTuple):
     by: str = "operator"
 
 
+class ForgetMaintenances(NamedTuple):
+    """Remove maintenances that were over before an instant; with them, their keys are unknown (M-11)."""
+
+    ids: tuple[BarrierId, ...]
+    before: datetime
+
+
 class SetHold(NamedTuple):
     """Hold the fleet or one host, so that nothing of the platform starts there; None ends the hold (M-08)."""
 
@@ -261,6 +268,7 @@ Command = (
     | Maintain
     | Postpone
     | SetHold
+    | ForgetMaintenances
     | Approve
     | Cancel
     | Poll
@@ -294,7 +302,7 @@ def concerns(command: Command) -> frozenset[ScopeId]:
             return frozenset({scope})
         case CreateSet(blueprint=blueprint):
             return frozenset((ScopeId(in_group(blueprint.group, blueprint.name)), *scope_ids(blueprint)))
-        case SetHold():
+        case SetHold() | ForgetMaintenances():
             return frozenset()
         case ApplyInventory(scopes=inventory, gone=gone):
             sets = (ScopeId(scope.facts.set_id) for scope in inventory)

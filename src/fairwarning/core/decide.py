@@ -47,6 +47,7 @@ from fairwarning.core.commands import (
     Command,
     CreateSet,
     DeleteScopes,
+    ForgetMaintenances,
     Maintain,
     MoveMachine,
     Poll,
@@ -72,7 +73,7 @@ from fairwarning.core.inventory import apply_inventory, moved, older_inventory, 
 from fairwarning.core.lifecycle import Signal, advance
 from fairwarning.core.maintenance.bookkeeping import bookkeeping
 from fairwarning.core.maintenance.budgets import check_budgets
-from fairwarning.core.maintenance.maintain import maintain, postpone, set_hold
+from fairwarning.core.maintenance.maintain import forget, maintain, postpone, set_hold
 from fairwarning.core.maintenance.release import end_silence, release
 from fairwarning.core.model import (
     NO_EVENTS,
@@ -171,6 +172,8 @@ def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Fact
             return postpone(fleet, command, now)
         case SetHold():
             return set_hold(command)
+        case ForgetMaintenances():
+            return forget(fleet, command)
         case Cancel():
             return _cancel(fleet, command, now)
         case Poll():

@@ -1,5 +1,7 @@
 """Prunes the journal: removes lines that are too old, then the oldest while the data is too large.
 
+Stored values about what ended before the oldest line that is kept go with the lines (``Forget``).
+
 Lines are removed in small transactions, so that a commit never waits long for pruning. Lines about pending
 events, and about events that ``Needed`` names, stay. Of several nodes, the one with the lease prunes.
 """
@@ -34,6 +36,13 @@ log = logging.getLogger("fairwarning.engine")
 #: Returns the events that are over but whose lines are still needed.
 Needed = Callable[[], Awaitable[Collection[EventId]]]
 
+#: Removes stored values about what ended before an instant.
+Forget = Callable[[datetime], Awaitable[None]]
+
+
+async def forget_nothing(before: datetime) -> None:
+    """Remove no stored value."""
+
 
 async def first_complete_line(store: Store) -> Entry | None:
     """Return the first line after the pruned part of the journal; None if the journal was never pruned."""
@@ -52,12 +61,14 @@ class Pruner:
         now: Callable[[], datetime],
         retention: Retention,
         needed: Needed,
+        forget: Forget = forget_nothing,
     ) -> None:
         self._store = store
         self._leases = leases
         self._now = now
         self._retention = retention
         self._needed = needed
+        self._forget = forget
 
     async def run(self) -> None:
         """Prune now and every minute, until cancelled."""
@@ -77,6 +88,8 @@ class Pruner:
         keep = await self._needed()
         if self._retention.age is not None:
             before = self._now() - self._retention.age
+            if await self._may_prune():
+                await self._forget(before)
             while await self._may_prune() and await self._store.prune(before, most, keep) == most:
                 await asyncio.sleep(BETWEEN.total_seconds())
         while await self._is_too_large() and await self._store.prune(None, most, keep, spare):

@@ -7,7 +7,7 @@ from fairwarning.core import barrier
 from fairwarning.core.announce import Announcement, announce
 from fairwarning.core.causes import MAINTENANCE as PLANNED
 from fairwarning.core.changes import EventChanged, EventMilestone, TextChanged
-from fairwarning.core.commands import Maintain, Postpone, SetHold
+from fairwarning.core.commands import ForgetMaintenances, Maintain, Postpone, SetHold
 from fairwarning.core.errors import HostMaintainedError, InvalidError
 from fairwarning.core.fleet import FleetState
 from fairwarning.core.maintenance.budgets import check_budgets
@@ -82,6 +82,15 @@ def set_hold(command: SetHold) -> Iterator[TextChanged]:
     """Yield the hold on the fleet or on a host, or its end (M-08)."""
     key = HOLD.key() if command.host is None else HOLD_OF_HOST.key(command.host)
     yield TextChanged(key=key, text=None if command.hold is None else HOLD.encode(command.hold))
+
+
+def forget(fleet: FleetState, command: ForgetMaintenances) -> Iterator[TextChanged]:
+    """Yield the removal of maintenances that have been over for long."""
+    for id in command.ids:
+        maintenance = MAINTENANCE.find(fleet.text, id)
+        ended_at = None if maintenance is None else maintenance.ended_at
+        if ended_at is not None and ended_at < command.before:
+            yield TextChanged(key=MAINTENANCE.key(id), text=None)
 
 
 def _check_window(command: Maintain, now: datetime) -> None:
