@@ -45,6 +45,22 @@ def test_a_hold_of_a_host_is_for_this_host_alone() -> None:
 
 
 @pytest.mark.rule("M-08")
+@pytest.mark.parametrize("machines", [("web_0",), ("app_0", "web_0")])
+def test_a_hold_of_a_host_is_for_its_machines_whatever_happens_to_them(machines: tuple[str, ...]) -> None:
+    fleet = MaintainedFleet()
+    fleet.hold("DIMM", host="kvm-1")
+    fleet.cause("freeze", "web_0")
+    fleet.maintain(None, *machines)
+
+    fleet.approve_all()
+
+    assert fleet.down() == []
+    assert fleet.waits_for("web") == "hold: DIMM"
+    fleet.unhold(host="kvm-1")
+    assert fleet.down() == [fleet.ref(machine).full for machine in machines]
+
+
+@pytest.mark.rule("M-08")
 def test_a_hold_lasts_over_a_restart() -> None:
     fleet = MaintainedFleet()
     fleet.hold()

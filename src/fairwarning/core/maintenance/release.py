@@ -29,7 +29,6 @@ from fairwarning.core.model import (
     BarrierId,
     Event,
     EventSource,
-    HostId,
     replace,
 )
 from fairwarning.core.stored.kinds import HOLD, HOLD_OF_HOST, MAINTENANCE
@@ -71,10 +70,6 @@ class _Barrier(NamedTuple):
     def turn(self) -> QueuedBarrier:
         """When it gets places among others."""
         return QueuedBarrier(max(event.not_before for event in self.events), self.id)
-
-    @property
-    def host(self) -> HostId | None:
-        return None if self.maintenance is None else self.maintenance.host
 
     @property
     def over_budget(self) -> bool:
@@ -130,14 +125,18 @@ def is_steered(fleet: FleetState, event: Event) -> bool:
         return False
     return (
         MAINTENANCE.find(fleet.text, event.barrier) is not None
-        or HOLD.find(fleet.text) is not None
+        or held_by(fleet, (event,)) is not None
         or (needs_places(event) and bool(budgets_of(fleet)))
     )
 
 
-def held_by(fleet: FleetState, host: HostId | None) -> Hold | None:
-    """Return the hold on a host, or on the fleet; None if there is none."""
-    return HOLD.find(fleet.text) or (None if host is None else HOLD_OF_HOST.find(fleet.text, host))
+def held_by(fleet: FleetState, events: Iterable[Event]) -> Hold | None:
+    """Return the hold on the fleet, or on a host with a machine of these events; None if there is none."""
+    if (hold := HOLD.find(fleet.text)) is not None:
+        return hold
+    hosts = dict.fromkeys(machine.host for machine in machines_of(fleet, events))
+    holds = (HOLD_OF_HOST.find(fleet.text, host) for host in hosts)
+    return next((hold for hold in holds if hold is not None), None)
 
 
 def _steered_barriers(fleet: FleetState, ready: Iterable[Event]) -> Mapping[BarrierId, _Barrier]:
@@ -167,7 +166,7 @@ def _unready(barrier: _Barrier, now: datetime) -> Iterator[Restraint]:
 
 
 def _holds(fleet: FleetState, barrier: _Barrier) -> Iterator[Restraint]:
-    hold = held_by(fleet, barrier.host)
+    hold = held_by(fleet, barrier.events)
     if hold is not None:
         yield Restraint(RestraintKind.HOLD, hold.reason or f"by {hold.by}")
 

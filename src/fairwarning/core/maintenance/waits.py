@@ -58,8 +58,7 @@ def _is_shown_steered(fleet: FleetState, event: Event) -> bool:
     if not is_steered(fleet, event):
         return False
     maintenance = MAINTENANCE.find(fleet.text, event.barrier)
-    host = None if maintenance is None else maintenance.host
-    return held_by(fleet, host) is not None or (maintenance is not None and maintenance.dated)
+    return held_by(fleet, (event,)) is not None or (maintenance is not None and maintenance.dated)
 
 
 def _sentence(restraint: Restraint, show: Show) -> str:
