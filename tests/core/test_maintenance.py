@@ -46,6 +46,19 @@ def test_a_cancelled_maintenance_is_withdrawn_and_says_by_whom() -> None:
 
 
 @pytest.mark.rule("M-01")
+def test_maintenances_that_end_at_one_instant_leave_both_hosts() -> None:
+    fleet = MaintainedFleet()
+    for host in ("kvm-1", "kvm-2"):
+        fleet.maintain(host, opens="1h", closes="2h", on_silence=OnSilence.ASK)
+
+    fleet.advance("2h")
+
+    assert fleet.control.maintenances.pending("kvm-1") == fleet.control.maintenances.pending("kvm-2") == ()
+    fleet.maintain("kvm-1", opens="1h")
+    fleet.maintain("kvm-2", opens="1h")
+
+
+@pytest.mark.rule("M-01")
 @pytest.mark.parametrize(("first", "second"), [("5h", None), (None, "5h"), ("5h", "9h")])
 def test_a_host_with_a_dated_maintenance_has_no_other(first: str | None, second: str | None) -> None:
     fleet = MaintainedFleet()
@@ -266,11 +279,39 @@ def test_a_host_waits_for_another_date_if_a_newcomer_cannot_be_warned_in_time() 
 @pytest.mark.rule("M-12")
 def test_two_machines_that_come_at_one_instant_have_events_of_their_own() -> None:
     fleet = MaintainedFleet()
-    fleet.maintain("kvm-1", opens="5h")
+    maintained = fleet.maintain("kvm-1", opens="5h")
 
     fleet.apply({**TWO_HOSTS, "new": {"new_0": "kvm-1", "new_1": "kvm-1"}})
 
     assert len({event.id for event in fleet.pending("new")}) == 2
+    assert fleet.maintenance(maintained).machines == ("db/db_0", "web/web_0", "new/new_0", "new/new_1")
+
+
+@pytest.mark.rule("M-12")
+def test_two_machines_that_come_too_late_withdraw_the_maintenance_once() -> None:
+    fleet = MaintainedFleet()
+    maintained = fleet.maintain("kvm-1", opens="1h", closes="2h", on_silence=OnSilence.ASK)
+    event = fleet.the_event("web").id
+    fleet.advance("1h50m")
+
+    fleet.apply({**TWO_HOSTS, "new": {"new_0": "kvm-1", "new_1": "kvm-1"}})
+
+    assert fleet.story(event).count("cancelled") == 1
+    assert fleet.maintenance(maintained).reason.startswith("new/new_0, new/new_1 came at")
+    assert fleet.pending("new") == ()
+
+
+@pytest.mark.rule("M-12")
+def test_two_machines_that_leave_at_one_instant_are_both_spared() -> None:
+    fleet = MaintainedFleet({"web": {"web_0": "kvm-1", "web_1": "kvm-1", "web_2": "kvm-1"}})
+    fleet.maintain("kvm-1", cause="live-migrate")
+    fleet.approve_all()
+    fleet.maintain("kvm-1")
+
+    moved = {"web_0": "kvm-2", "web_1": "kvm-2"}
+    run(fleet.control.maintenances.complete(OPERATOR, "kvm-1", moved))
+
+    assert fleet.the_event("web").undone == ("web_2",)
 
 
 @pytest.mark.rule("M-13")
