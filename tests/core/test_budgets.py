@@ -2,8 +2,9 @@
 
 import pytest
 
+from fairwarning.core.commands import SetTags
 from fairwarning.core.errors import BudgetTooSmallError
-from fairwarning.core.maintenance.values import MaintenanceBudget, MaintenancePhase, OnSilence, Places
+from fairwarning.core.maintenance.values import MaintenanceBudget, OnSilence, MaintenancePhase, Places
 from fairwarning.core.model import OPERATOR
 from fairwarning.core.stored.kinds import PLACES
 from tests.core.maintained import TWO_HOSTS, MaintainedFleet
@@ -200,6 +201,35 @@ def test_a_machine_that_is_removed_gives_its_place_back() -> None:
     fleet.complete("web")
 
     assert fleet.down() == ["app/app_0", "db/db_0", "web/web_1"]
+
+
+@pytest.mark.rule("M-14")
+def test_a_machine_that_is_removed_no_longer_waits_for_a_place() -> None:
+    fleet = MaintainedFleet(TWO_HOSTS, ONE_EACH)
+    fleet.maintain("kvm-1")
+    fleet.maintain("kvm-2")
+    fleet.approve_all()
+    assert fleet.places("scope=app").queue
+
+    fleet.cause("delete", "app_0", force=True)
+    fleet.complete("app")
+
+    assert fleet.places("scope=app") == Places()
+
+
+@pytest.mark.rule("M-14")
+def test_a_machine_that_changes_its_group_takes_its_place_along() -> None:
+    tags = {machine: {"db": "orders"} for machine in ("web_0", "web_1")}
+    fleet = MaintainedFleet(TWO_HOSTS, MaintenanceBudget(each="db", most=1), tags=tags)
+    fleet.maintain("kvm-1")
+    fleet.maintain("kvm-2")
+    fleet.approve_all()
+
+    fleet.do(SetTags(machine=fleet.ref("web_0"), tags=(("db", "users"),)))
+
+    assert fleet.places("db=users").down() == {"web/web_0"}
+    assert fleet.places("db=orders").down() == {"web/web_1"}
+    assert fleet.down() == ["app/app_0", "db/db_0", "web/web_0", "web/web_1"]
 
 
 @pytest.mark.rule("M-14")

@@ -8,7 +8,14 @@ decision does not read the scopes of everybody else.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from fairwarning.core.changes import Change, EventChanged, EventMilestone, MachineRemoved, TextChanged
+from fairwarning.core.changes import (
+    Change,
+    EventChanged,
+    EventMilestone,
+    MachineChanged,
+    MachineRemoved,
+    TextChanged,
+)
 from fairwarning.core.errors import BudgetTooSmallError
 from fairwarning.core.fleet import FleetState, machines_awaiting_impact
 from fairwarning.core.maintenance.values import MaintenanceBudget, Places, QueuedBarrier
@@ -21,6 +28,7 @@ from fairwarning.core.model import (
     EventType,
     Machine,
     ScopeId,
+    VmName,
 )
 from fairwarning.core.stored.kinds import BUDGETS, PLACES
 
@@ -160,17 +168,17 @@ def _claims(
         for fleet in (before, after)
         if scope_id in fleet.scopes and event_id in fleet.scopes[scope_id].events
     ]
-    machines = {machine.ref: machine for fleet, event in known for machine in machines_of(fleet, (event,))}
-    down = frozenset(
-        machine.ref.full
+    concerned = [machine for fleet, event in known for machine in machines_of(fleet, (event,))]
+    down = [
+        machine
         for fleet, event in known
         if fleet is after and event.status is STARTED and counts(event)
         for machine in machines_of(fleet, (event,))
-    )
-    now = grouped(budgets_of(after), machines.values())
-    for group, names in grouped((*budgets_of(before), *budgets_of(after)), machines.values()).items():
-        taken = tuple(sorted(names & down)) if group in now else ()
-        yield group, _Claim(event_id, taken, known[-1][1].barrier, left_queue)
+    ]
+    taken = grouped(budgets_of(after), down)
+    for group in grouped((*budgets_of(before), *budgets_of(after)), concerned):
+        names = tuple(sorted(taken.get(group, ())))
+        yield group, _Claim(event_id, names, known[-1][1].barrier, left_queue)
 
 
 def _touched(
@@ -182,11 +190,23 @@ def _touched(
         if isinstance(fact, EventChanged):
             key = fact.scope, fact.event.id
             touched[key] = touched.get(key, False) or fact.what not in _IN_TURN
-        elif isinstance(fact, MachineRemoved) and fact.scope in before.scopes:
+        elif isinstance(fact, MachineRemoved | MachineChanged) and _leaves_groups(before, fact):
             for event in before.scopes[fact.scope].events.values():
-                if fact.name in event.undone:
-                    touched.setdefault((fact.scope, event.id), False)
+                if _name(fact) in event.undone:
+                    touched[fact.scope, event.id] = True
     return touched
+
+
+def _leaves_groups(before: FleetState, fact: MachineRemoved | MachineChanged) -> bool:
+    """Whether a machine is in other groups from now on, or in none."""
+    scope = before.scopes.get(fact.scope)
+    if scope is None or _name(fact) not in scope.machines:
+        return False
+    return isinstance(fact, MachineRemoved) or fact.machine.tags != scope.machines[_name(fact)].tags
+
+
+def _name(fact: MachineRemoved | MachineChanged) -> VmName:
+    return fact.name if isinstance(fact, MachineRemoved) else fact.machine.name
 
 
 def _all_events(fleet: FleetState) -> Mapping[tuple[ScopeId, EventId], bool]:
