@@ -8,7 +8,7 @@ from fairwarning.core.maintenance.values import MaintenanceBudget, OnSilence, Ma
 from fairwarning.core.model import OPERATOR
 from fairwarning.core.stored.kinds import PLACES
 from tests.core.maintained import TWO_HOSTS, MaintainedFleet
-from tests.fleet_harness import run
+from tests.fleet_harness import run, span
 
 ONE_EACH = MaintenanceBudget(each="scope", most=1)
 
@@ -120,6 +120,39 @@ def test_the_earliest_not_before_comes_first_and_reserves_its_places() -> None:
     assert fleet.down() == ["web/web_1"]
     fleet.complete()
     assert fleet.down() == ["db/db_0", "web/web_0"]
+    fleet.complete()
+    assert fleet.down() == ["db/db_1", "web/web_2"]
+
+
+@pytest.mark.rule("M-06")
+def test_the_earliest_comes_first_among_those_that_are_late_at_one_instant() -> None:
+    fleet = MaintainedFleet(THREE_HOSTS, ONE_EACH)
+    fleet.cause("hardware-failure", "db_1")
+    fleet.maintain("kvm-1", opens="1h")
+    fleet.maintain("kvm-2", opens="2h")
+    fleet.approve_all()
+
+    fleet.clock.set(fleet.now + span("3h"))
+    run(fleet.engine.tick())
+
+    assert fleet.down() == ["db/db_1"]
+    fleet.complete()
+    assert fleet.down() == ["db/db_0", "web/web_0"]
+
+
+@pytest.mark.rule("M-06")
+def test_what_is_no_longer_ready_reserves_nothing() -> None:
+    fleet = MaintainedFleet(THREE_HOSTS, ONE_EACH)
+    fleet.maintain("kvm-2")
+    fleet.maintain("kvm-1", on_silence=OnSilence.ASK)
+    fleet.approve_all()
+    assert fleet.places("scope=db").queue
+
+    fleet.apply({**THREE_HOSTS, "app": {"app_0": "kvm-1"}}, ONE_EACH)
+
+    assert fleet.places("scope=db") == fleet.places("scope=app") == Places()
+    fleet.maintain("kvm-3")
+    fleet.approve_all("db", "web")
     fleet.complete()
     assert fleet.down() == ["db/db_1", "web/web_2"]
 

@@ -79,19 +79,22 @@ class _Barrier(NamedTuple):
 def release(fleet: FleetState, now: datetime) -> Iterator[EventChanged | TextChanged]:
     """L-02: an event starts when it is approved or its notice has ended, unless its barrier holds it."""
     ready = startable_events(fleet.events(), now)
-    steered = _steered_barriers(fleet, ready)
+    # What was in the way of a blocked event may be out of it, and something else in its way.
+    blocked = (event for event in fleet.events() if event.blocked and event.waiting)
+    steered = _steered_barriers(fleet, (*ready, *blocked))
     free = [event for event in ready if event.barrier not in steered]
     yield from _start(free, now)
     if free:
         return
     barriers = sorted(steered.values(), key=lambda barrier: barrier.turn)
     for barrier in barriers:
+        # One at a time: the places that it takes or waits for are missing for the next.
         if not restraints(fleet, barrier.events, now):
-            # One at a time: the places that it takes are missing for the next.
             yield from _start(barrier.events, now)
             return
-    for barrier in barriers:
-        yield from _keep_back(fleet, barrier, now)
+        if kept_back := tuple(_keep_back(fleet, barrier, now)):
+            yield from kept_back
+            return
 
 
 def end_silence(fleet: FleetState, now: datetime) -> Iterator[EventChanged]:
