@@ -51,7 +51,8 @@ class MaintainedFleet(FleetHarness):
         super().__init__(store=store, driver=ExternalDriver(), policy=Policy(emulator=False))
         self.control = Control(self.engine)
         self._versions = 0
-        self._tags = tags or {}
+        #: The tags of machines, by their names.
+        self.tags = dict(tags or {})
         self.apply(machines, *budgets)
 
     def restart(self) -> None:
@@ -170,7 +171,7 @@ class MaintainedFleet(FleetHarness):
                 name=VmName(machine),
                 vm_id=f"id-{name}-{machine}",
                 host=HostId(host),
-                tags=tuple(self._tags.get(machine, {}).items()),
+                tags=tuple(self.tags.get(machine, {}).items()),
             )
             for machine, host in hosts.items()
         )

@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.core.commands import SetTags
 from fairwarning.core.errors import BudgetTooSmallError
-from fairwarning.core.maintenance.values import MaintenanceBudget, OnSilence, MaintenancePhase, Places
+from fairwarning.core.maintenance.values import MaintenanceBudget, MaintenancePhase, OnSilence, Places
 from fairwarning.core.model import OPERATOR
 from fairwarning.core.stored.kinds import PLACES
 from tests.core.maintained import TWO_HOSTS, MaintainedFleet

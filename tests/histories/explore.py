@@ -89,7 +89,7 @@ def explore(
         try:
             live(history, tally.met)
         except Violation as violation:
-            shorter = shortened(violation)
+            shorter = shortened(violation, live)
             shorter.found_after = tally.steps + violation.found_after
             raise shorter from violation.problem
         tally.histories += 1
@@ -130,11 +130,11 @@ def act(world: World, action: Action, chance: Random) -> str:
     return action(world, chance)
 
 
-def shortened(violation: Violation) -> Violation:
+def shortened(violation: Violation, live: Callable[[History, Counter[str]], None]) -> Violation:
     """Return a violation of the same kind whose history needs all of its steps."""
     size = max(1, len(violation.history.steps) // 2)
     while True:
-        shorter = _without(violation, size)
+        shorter = _without(violation, size, live)
         if shorter is not None:
             violation = shorter
         elif size > 1:
@@ -143,7 +143,9 @@ def shortened(violation: Violation) -> Violation:
             return violation
 
 
-def _without(violation: Violation, size: int) -> Violation | None:
+def _without(
+    violation: Violation, size: int, live: Callable[[History, Counter[str]], None]
+) -> Violation | None:
     history = violation.history
     # The last step is the violation: it stays.
     for start in range(0, len(history.steps) - 1, size):
