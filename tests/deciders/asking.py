@@ -1,11 +1,12 @@
 """Requests by chance, of every kind, about few names, so that they meet often."""
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 
 from fairwarning.control.refusals import Subject, refusal_note
+from fairwarning.core import barrier
 from fairwarning.core.blueprint import Blueprint
 from fairwarning.core.changes import Change
 from fairwarning.core.commands import (
@@ -17,13 +18,17 @@ from fairwarning.core.commands import (
     Command,
     CreateSet,
     DeleteScopes,
+    Maintain,
     MoveMachine,
     Poll,
+    Postpone,
     Protect,
     RecordInventory,
     ReportOutcomes,
     Schedule,
+    SetHold,
     SetPower,
+    SetTags,
     StartRollout,
     StopRollout,
     Tick,
@@ -32,6 +37,7 @@ from fairwarning.core.errors import FairWarningError, UnknownScopeError
 from fairwarning.core.fleet import Impact, Observation, Progress, outstanding_impacts
 from fairwarning.core.history import CommandRefused
 from fairwarning.core.inventory import InventoryVersion
+from fairwarning.core.maintenance.values import Hold, MaintenanceBudget, OnSilence
 from fairwarning.core.model import (
     OPERATOR,
     PLATFORM,
@@ -47,7 +53,9 @@ from fairwarning.core.model import (
     derive_id,
 )
 from fairwarning.core.policy import Policy
+from fairwarning.core.stored.kinds import MAINTENANCE
 from fairwarning.engine.requests import Build, NoteRefusal, Plan, Texts, View, no_note
+from tests.conftest import NOON
 from tests.deciders.serial import SerialState
 
 NAMES, HOSTS, KEYS = "abcd", ("H1", "H2"), ("operation:x", "operation:y")
@@ -86,12 +94,13 @@ class Client:
     def __init__(self, chance: Random) -> None:
         self._chance = chance
         self._seen: list[tuple[ScopeId, EventId]] = []
+        self._now = NOON
         self._kinds: Mapping[Callable[[str, SerialState], Request | None], int] = {
             self._create: 9,
             self._delete: 6,
             self._host: 10,
             self._short_name: 3,
-            self._one_machine: 12,
+            self._one_machine: 16,
             self._approve: 22,
             self._approve_by_id: 4,
             self._cancel: 4,
@@ -102,11 +111,17 @@ class Client:
             self._inventory: 6,
             self._poll: 2,
             self._report: 14,
+            self._maintain: 12,
+            self._postpone: 2,
+            self._hold: 4,
+            self._budgets: 4,
+            self._tag: 3,
             self._tick: 4,
         }
 
-    def ask(self, key: str, state: SerialState) -> Request | None:
+    def ask(self, key: str, state: SerialState, now: datetime) -> Request | None:
         """Return a request; None if chance wanted one that makes no sense here."""
+        self._now = now
         self._seen = [*self._seen, *_events(state)][-40:]
         (kind,) = self._chance.choices(list(self._kinds), list(self._kinds.values()))
         return kind(key, state)
@@ -248,6 +263,61 @@ class Client:
         scopes = [scope for scope in state.scopes.values() if scope.facts.kind is ScopeKind.STANDALONE]
         gone = (self._chance.choice(scopes).id,) if scopes else ()
         return Request(fixed(ApplyInventory(version, (), gone)), PLATFORM)
+
+    def _maintain(self, key: str, state: SerialState) -> Request:
+        """Announce the maintenance of a host, or the one that its key stands for."""
+        host, pick = HostId(self._chance.choice(HOSTS)), self._chance.choice
+        id = pick((barrier.of_host(host, derive_id(key)), barrier.by_key(host, pick("kl"))))
+        command = Maintain(
+            id=id,
+            cause=pick(("host-reboot", "host-update", "freeze")),
+            machines=(),
+            host=host,
+            notice=pick((None, timedelta(0), timedelta(minutes=5))),
+            opens=pick((None, None, self._now + timedelta(minutes=4))),
+            closes=pick((None, None, self._now + timedelta(minutes=20))),
+            on_silence=pick((OnSilence.PROCEED, *OnSilence)),
+            over_budget=pick((False, True)),
+        )
+
+        def build(view: View) -> Plan:
+            known = MAINTENANCE.find(view.text, id) is not None
+            return Plan((command._replace(machines=() if known else view.machines_on_host(host)),))
+
+        return self._noted(build, command)
+
+    def _postpone(self, key: str, state: SerialState) -> Request | None:
+        if (event := self._event(state)) is None:
+            return None
+        until = self._now + timedelta(minutes=self._chance.choice((2, 30)))
+
+        def build(view: View) -> Plan:
+            behind = view.event(event[1]).barrier
+            return Plan((Postpone(behind, view.scopes_behind(behind), until),))
+
+        return Request(build)
+
+    def _hold(self, key: str, state: SerialState) -> Request:
+        hold = Hold(reason=key, by="operator", since=self._now)
+        host = self._chance.choice((None, *map(HostId, HOSTS)))
+        return Request(fixed(SetHold(self._chance.choice((hold, None, None, None)), host)))
+
+    def _budgets(self, key: str, state: SerialState) -> Request:
+        pick = self._chance.choice
+        each_scope = pick(((), (MaintenanceBudget(each="scope", most=pick((1, 1, 2))),)))
+        each_tag = pick(((), (MaintenanceBudget(each="db", most=pick((1, 2))),)))
+        version = InventoryVersion(digest=key)
+
+        def build(view: View) -> Plan:
+            scopes = tuple(scope.id for scope in view.scopes() if scope.events)
+            return Plan((RecordInventory(version, budgets=(*each_scope, *each_tag), scopes=scopes),))
+
+        return Request(build, PLATFORM)
+
+    def _tag(self, key: str, state: SerialState) -> Request | None:
+        if (ref := self._machine(state)) is None:
+            return None
+        return Request(fixed(SetTags(machine=ref, tags=(("db", self._chance.choice("xy")),))))
 
     def _poll(self, key: str, state: SerialState) -> Request | None:
         if (ref := self._machine(state)) is None:

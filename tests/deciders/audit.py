@@ -13,11 +13,12 @@ from datetime import datetime
 
 from bench.delegate import Delegate
 from fairwarning.core.barrier import is_ready
-from fairwarning.core.changes import EventChanged, EventMilestone, ScopeMade
+from fairwarning.core.changes import Change, EventChanged, EventMilestone, ScopeMade, apply
 from fairwarning.core.commands import DeleteScopes, Schedule
 from fairwarning.core.errors import ContendedError, FairWarningError, StorageError
 from fairwarning.core.model import PrincipalKind, Scope, ScopeId
 from fairwarning.core.policy import Policy
+from fairwarning.core.stored.kinds import BUDGETS, MAINTENANCE
 from fairwarning.engine.directory import IndexedBy
 from fairwarning.engine.ports import (
     Aggregate,
@@ -31,6 +32,7 @@ from fairwarning.engine.ports import (
 )
 from fairwarning.engine.requests import Build, Caller, NoteRefusal, Plan, Result
 from tests.deciders.serial import SerialAnswer, SerialState, asks_by_predicate, decide_serially, make_plan
+from tests.maintenance.counting import fits, needs_places
 
 
 @dataclass(eq=False, slots=True)
@@ -128,6 +130,7 @@ class AuditedStore(Delegate):
         after = before.after(part.lines)
         self._check_decision(asked, part, earlier)
         self._check_barriers(asked, part, before, after)
+        self._check_budgets(part, before, after)
         self._check_incarnations(part, after)
         _check_names(part, after)
         _check_versions(part, before, after)
@@ -165,6 +168,27 @@ class AuditedStore(Delegate):
                 behind = [one for one in events if one.barrier == line.event.barrier and one.waiting]
                 held = [one for one in behind if not is_ready(one, part.at)]
                 assert not held, f"a barrier opened early: {line.event} before {held}"
+
+    def _check_budgets(self, part: Part, before: SerialState, after: SerialState) -> None:
+        """M-05: what the platform starts leaves its groups within their budgets, whatever other nodes do."""
+        scopes = before.scopes
+        # New budgets are written after what they lead to.
+        texts = before.texts, after.texts
+        for line in part.lines:
+            if not isinstance(line, Change):
+                continue
+            scope = scopes.get(line.scope)
+            scopes = apply(scopes, (line,))
+            if not isinstance(line, EventChanged) or line.what is not EventMilestone.STARTED:
+                continue
+            waited = scope is not None and line.event.id in scope.events
+            if waited and needs_places(line.event):
+                maintenance = MAINTENANCE.find(after.texts.get, line.event.barrier)
+                over = maintenance is not None and maintenance.over_budget
+                budgets = [BUDGETS.find(each.get) or () for each in texts]
+                fit = any(fits(scopes, line.event, each, over_budget=over) for each in budgets)
+                assert fit, f"M-05: over the budgets {budgets} with {line.event}"
+                self.counts["started under a budget"] += any(budgets)
 
     def _check_joined_barriers(self, part: Part, read: Collection[Aggregate]) -> None:
         """An event joins a barrier only in a batch that has read every scope behind it."""
@@ -256,11 +280,12 @@ def _check_names(part: Part, after: SerialState) -> None:
 
 
 def check_barriers_do_not_hang(scopes: Mapping[ScopeId, Scope]) -> None:
-    """No barrier holds events back that are all approved."""
+    """No barrier holds events back that are all approved, in their windows, and not blocked."""
     waiting: dict[str, list[bool]] = {}
     for scope in scopes.values():
         for event in scope.events.values():
             if event.waiting:
-                waiting.setdefault(event.barrier, []).append(event.approved_by is not None)
+                free = event.approved_by is not None and event.opens is None and not event.blocked
+                waiting.setdefault(event.barrier, []).append(free)
     hanging = [barrier for barrier, approved in waiting.items() if all(approved)]
     assert not hanging, f"barriers hang: {hanging}"

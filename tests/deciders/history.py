@@ -13,14 +13,18 @@ from random import Random
 
 import pytest
 
+from fairwarning.core.commands import SetHold, Tick
+from fairwarning.core.decide import decide
 from fairwarning.core.errors import FairWarningError, StorageError
+from fairwarning.core.fleet import FleetState
+from fairwarning.core.model import OPERATOR, HostId
 from fairwarning.core.policy import Policy
 from fairwarning.engine import decider
 from fairwarning.engine.engine import BATCH_SIZE
 from fairwarning.engine.ports import AggregateKind, Store
 from fairwarning.engine.replica import Replica
 from fairwarning.engine.requests import Caller
-from tests.deciders.asking import Client
+from tests.deciders.asking import HOSTS, Client, fixed
 from tests.deciders.audit import AuditedStore, check_barriers_do_not_hang
 from tests.deciders.link import Link, Weather
 from tests.deciders.node import LoopClock, Node, check_equal, check_indexes
@@ -92,6 +96,7 @@ class History:
             self.store.forget_points()
             if self.chance.random() < 0.2:
                 self._ahead += timedelta(minutes=self.chance.choice((3, 6, 16, 400)))
+        await self._end_holds()
         self._check_replay()
         for node in self.nodes:
             self.store.counts.update(node.link.counts)
@@ -140,7 +145,7 @@ class History:
         node = self.nodes[index]
         self._number += 1
         key = f"r{self._number}"
-        request = self.client.ask(key, self.store.state)
+        request = self.client.ask(key, self.store.state, LoopClock(lambda: self._ahead).now())
         if request is None:
             return
         caller = Caller(request.principal, key)
@@ -175,6 +180,24 @@ class History:
         """Let a node do what is due, whether or not another one does."""
         with suppress(StorageError):
             await node.tick()
+
+    async def _end_holds(self) -> None:
+        """End all holds; once every node has done what is due, nothing waits without a reason (M-09)."""
+        for node in self.nodes:
+            node.link.weather = Weather()
+        for host in (None, *map(HostId, HOSTS)):
+            self._number += 1
+            await self.nodes[0].submit(Caller(OPERATOR, f"r{self._number}"), fixed(SetHold(None, host)))
+        for _ in range(3):
+            await self._become_quiet()
+            for node in self.nodes:
+                await node.tick()
+        await self._become_quiet()
+        await self._check()
+        fleet = FleetState(self.store.state.scopes, self.settings.policy, stored=self.store.state.texts.get)
+        blocked = tuple(event.scope for event in fleet.events() if event.blocked)
+        left = decide(fleet, (Tick(scopes=blocked),), self.nodes[0].clock.now()).changes
+        assert not left, f"M-09: nothing is in the way of {left}"
 
     async def _check(self) -> None:
         snapshot = await self.store.snapshot()
