@@ -18,8 +18,8 @@ from fairwarning.engine.requests import Build, Plan, View
 from tests.deciders.asking import done
 from tests.deciders.cluster import Cluster, approve, open_cluster
 from tests.deciders.members import SECOND, open_members
-from tests.deciders.test_members import ranked
 from tests.deciders.node import Node
+from tests.deciders.test_members import ranked
 from tests.deciders.virtual_time import run
 
 DB = ScopeId("db")

@@ -101,8 +101,7 @@ class Checks:
         if event.source is not EventSource.PLATFORM:
             return
         hosts = {machine.host for machine in self._concerned(event)}
-        held = [HOLD.key(), *map(HOLD_OF_HOST.key, hosts)]
-        assert not any(key in self._texts for key in held), f"M-08: {event.id} started on hold"
+        assert not self._is_held([event]), f"M-08: {event.id} started on hold"
         if needs_places(event):
             over = promise is not None and promise.over_budget
             fit = (fits(self._scopes, event, each, over_budget=over) for each in budgets)
@@ -137,7 +136,7 @@ class Checks:
             before = [other for other in known if other.barrier == barrier]
             ready = bool(behind) and self._is_ready(behind, now) and self._is_ready(before, now)
             older = ready and max(other.not_before for other in behind) < turn
-            if not older or not all(map(needs_places, behind)):
+            if not older or not all(map(needs_places, behind)) or self._is_held(behind):
                 continue
             mine = by_group((machine for other in behind for machine in self._concerned(other)), budgets)
             for group in groups & mine.keys():
@@ -211,12 +210,11 @@ class Checks:
 
     def _check_waits(self, events: Sequence[Event], now: datetime) -> Iterable[str]:
         """Check that something keeps events from starting; return the groups in whose queues they are."""
-        barrier, hosts = events[0].barrier, {m.host for each in events for m in self._concerned(each)}
-        ready = self._is_ready(events, now)
-        if not ready:
+        barrier = events[0].barrier
+        if not self._is_ready(events, now):
             return ()
         assert events[0].source is EventSource.PLATFORM, f"L-02: {barrier} is ready and waits"
-        if any(key in self._texts for key in (HOLD.key(), *map(HOLD_OF_HOST.key, hosts))):
+        if self._is_held(events):
             return ()
         assert all(map(needs_places, events)), f"M-09: {barrier} waits for nothing"
         budgets, promise = _budgets(self._texts), self._world.promises.get(barrier)
@@ -251,6 +249,10 @@ class Checks:
 
     def _places(self, group: str) -> Places:
         return PLACES.find(self._texts.get, group) or Places()
+
+    def _is_held(self, events: Sequence[Event]) -> bool:
+        hosts = {machine.host for event in events for machine in self._concerned(event)}
+        return any(key in self._texts for key in (HOLD.key(), *map(HOLD_OF_HOST.key, hosts)))
 
     def _is_ready(self, events: Sequence[Event], now: datetime) -> bool:
         """Whether all events behind a barrier are approved or due, and their window is open."""
