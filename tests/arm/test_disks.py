@@ -114,7 +114,7 @@ def test_the_machine_reads_the_same_disks_about_itself() -> None:
     )
     core = azure.fleet.machine("db")
 
-    facts = instance.instance_facts(core, azure.fleet.scope(core.scope).facts, azure.fleet.engine.texts())
+    facts = instance.instance_facts(core, azure.fleet.scope(core.scope).facts, azure.fleet.engine.stored)
     inside = at(instance.document(facts, "2021-12-13"), "compute", "storageProfile")
 
     assert at(inside, "osDisk", "name") == "root"

@@ -89,7 +89,7 @@ def test_the_machine_and_the_console_name_any_group(name: str) -> None:
     send(client, "PUT", vm, {"location": "westeurope"})
     engine, machine = client.fleet.engine, client.fleet.machine("db")
 
-    facts = instance.instance_facts(machine, client.fleet.scope(machine.scope).facts, engine.texts())
+    facts = instance.instance_facts(machine, client.fleet.scope(machine.scope).facts, engine.stored)
     inside = at(instance.document(facts, "2021-12-13"), "compute")
     console = create_app(Control(engine), endpoints=lambda ref: None)
     page = run(ask(console, "GET", f"http://127.0.0.1/machines/{quoted(machine.ref.full)}"))

@@ -32,7 +32,7 @@ def seen_inside(azure: Azure, name: str, version: str = "2021-12-13") -> Json:
     """Return the compute part of ``/metadata/instance`` on a machine."""
     machine = azure.fleet.machine(name)
     scope = azure.fleet.scope(machine.scope)
-    facts = instance.instance_facts(machine, scope.facts, azure.fleet.engine.texts())
+    facts = instance.instance_facts(machine, scope.facts, azure.fleet.engine.stored)
     return at(instance.document(facts, version), "compute")
 
 

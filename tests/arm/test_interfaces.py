@@ -71,7 +71,7 @@ def test_a_set_has_the_interfaces_of_all_instances(azure: Azure) -> None:
 def test_the_instance_reads_the_same_addresses_about_itself(azure: Azure) -> None:
     machine = azure.fleet.machine("web_0")
     facts = instance.instance_facts(
-        machine, azure.fleet.scope(machine.scope).facts, azure.fleet.engine.texts()
+        machine, azure.fleet.scope(machine.scope).facts, azure.fleet.engine.stored
     )
 
     properties = at(azure.get(f"{FIRST}/networkInterfaces/front"), "properties")

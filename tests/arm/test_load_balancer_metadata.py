@@ -213,5 +213,5 @@ def network_inside(azure: Azure, name: str) -> Json:
     """Return the first interface in ``/metadata/instance``."""
     machine = azure.fleet.machine(name)
     scope = azure.fleet.scope(machine.scope)
-    facts = instance.instance_facts(machine, scope.facts, azure.fleet.engine.texts())
+    facts = instance.instance_facts(machine, scope.facts, azure.fleet.engine.stored)
     return at(instance.document(facts, "2021-02-01"), "network", "interface", 0)

@@ -145,7 +145,7 @@ async def load_tokens(store: Store, now: Callable[[], datetime], secret: str | N
 
 def machine_token(tokens: Tokens, engine: Engine, machine: MachineRef, resource: str) -> dict[str, Json]:
     """Return a token of a machine's identity, as the metadata API answers."""
-    scope, find = engine.scope(machine.scope).facts, stored_documents(engine.texts())
+    scope, find = engine.scope(machine.scope).facts, stored_documents(engine.stored)
     identity = machine_identity(engine.machine(machine), scope, find)
     answer = version_1_answer(tokens, machine.full, resource, identity)
     return {"access_token": answer["access_token"], "client_id": identity.client_id, **answer}

@@ -43,11 +43,11 @@ class EndedSessions:
         self._control = control
 
     def __contains__(self, claim: str) -> bool:
-        texts = self._control.engine.texts()
-        all_ended = SESSIONS_ENDED.find(texts.get)
+        stored = self._control.engine.stored
+        all_ended = SESSIONS_ENDED.find(stored)
         if all_ended is not None and _expiry(claim) - LIFETIME < all_ended:
             return True
-        return ENDED_SESSION.key(claim) in texts
+        return stored(ENDED_SESSION.key(claim)) is not None
 
     async def add(self, claim: str, now: datetime) -> None:
         """Store the claim of a session that ends now."""

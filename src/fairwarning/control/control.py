@@ -170,7 +170,7 @@ class Control:
         """Return what waiting events wait for besides approvals and notices of their own, by their ids."""
         waiting = {event.scope for event in events if event.waiting}
         scopes = self.engine.directory.together(waiting)
-        fleet = FleetState(scopes, self.engine.policy, stored=self.engine.texts().get)
+        fleet = FleetState(scopes, self.engine.policy, stored=self.engine.stored)
         now = self.engine.clock.now()
         return dict(waits(fleet, now, lambda instant: for_people(instant, self.zone)))
 
@@ -267,7 +267,7 @@ class Control:
         """
         now = self.engine.clock.now()
         # No line of the journal: a service manager may start a node that is refused again and again.
-        record_inventory(INVENTORY.find(self.engine.texts().get), version, now, replaces)
+        record_inventory(INVENTORY.find(self.engine.stored), version, now, replaces)
         check_kinds(self.engine.scopes(), inventory)
         if not remove_most:
             check_removals(self.engine.scopes(), inventory)

@@ -174,7 +174,7 @@ class Maintenances:
 
     def of(self, event: Event) -> Maintenance | None:
         """Return the maintenance that an event is part of; None if it is part of none."""
-        return MAINTENANCE.find(self._engine.texts().get, event.barrier)
+        return MAINTENANCE.find(self._engine.stored, event.barrier)
 
     def all(self) -> Iterator[Maintenance]:
         """Yield all maintenances, those that are over included."""
@@ -194,13 +194,13 @@ class Maintenances:
 
     def pending(self, host: str) -> tuple[Maintenance, ...]:
         """Return the maintenances of a host that are not over."""
-        text = self._engine.texts().get
+        text = self._engine.stored
         ids = (PENDING.find(text) or {}).get(HostId(host), ())
         return tuple(found for id in ids if (found := MAINTENANCE.find(text, id)) is not None)
 
     def hold_of(self, host: str | None = None) -> Hold | None:
         """Return the hold on the fleet, or on a host alone."""
-        text = self._engine.texts().get
+        text = self._engine.stored
         return HOLD.find(text) if host is None else HOLD_OF_HOST.find(text, host)
 
     def _with_hint(self, maintained: Maintained) -> Maintained:

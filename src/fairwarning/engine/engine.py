@@ -157,6 +157,10 @@ class Engine:
         """Return the texts that other packages store with the fleet."""
         return self._replica.texts
 
+    def stored(self, key: str) -> str | None:
+        """Return the text of a stored value (``core.stored.kinds``); None if there is none."""
+        return self._replica.text(key)
+
     def view(self) -> View:
         """Return the state as requests see the state that they are decided on."""
         return FoldView(self._replica)

@@ -277,8 +277,8 @@ class MetadataApp:
         return _render(element, parameters)
 
     def _facts(self, machine: MachineRef) -> InstanceFacts:
-        scope, texts = self._engine.scope(machine.scope), self._engine.texts()
-        facts = instance.instance_facts(self._engine.machine(machine), scope.facts, texts)
+        scope = self._engine.scope(machine.scope)
+        facts = instance.instance_facts(self._engine.machine(machine), scope.facts, self._engine.stored)
         return facts if self._user_data is None else facts._replace(user_data=self._user_data(machine))
 
     def _load_balancer(self, machine: MachineRef, request: Request) -> Response:
@@ -286,7 +286,7 @@ class MetadataApp:
         if version not in IMDS_VERSIONS or version < _LOAD_BALANCER_VERSION:
             raise bad_version(IMDS_VERSIONS[::-1])
         _require_get(request)
-        scope, find = self._engine.scope(machine.scope).facts, stored_documents(self._engine.texts())
+        scope, find = self._engine.scope(machine.scope).facts, stored_documents(self._engine.stored)
         private_ip = self._facts(machine).private_ip
         document = load_balancer_document(self._engine.machine(machine), scope, find, private_ip)
         return NO_LOAD_BALANCER if document is None else Response(200, compact_json(document), (), JSON)

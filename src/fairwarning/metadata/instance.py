@@ -8,7 +8,7 @@ I/O: facts in, bytes out.
     └── LeafNeedsTextError   a single value was requested as JSON
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fairwarning.core.azure.creation import creation_settings
 from fairwarning.core.azure.identity import computer_name, identify, stored_documents
@@ -137,10 +137,12 @@ def _as_text(node: Json) -> str:
     return "\n".join(f"{key}/" if _is_branch(child) else key for key, child in _children(node).items())
 
 
-def instance_facts(machine: Machine, scope: ScopeProperties, texts: Mapping[str, str]) -> InstanceFacts:
-    """Return the facts that ``/metadata/instance`` shows about a machine; ``texts`` are stored documents."""
+def instance_facts(
+    machine: Machine, scope: ScopeProperties, stored: Callable[[str], str | None]
+) -> InstanceFacts:
+    """Return the facts that ``/metadata/instance`` shows about a machine; ``stored`` returns documents."""
     uniform = scope.kind is ScopeKind.SCALE_SET
-    find = stored_documents(texts)
+    find = stored_documents(stored)
     identity = identify(machine, scope, find)
     interface = primary_interface(machine, scope, find) or derived_interface(machine)
     return InstanceFacts(

@@ -34,7 +34,7 @@ async def machine(
     """Return one machine, with its host name."""
     engine = context.engine
     ref = engine.directory.machine(name)
-    properties, documents = engine.scope(ref.scope).facts, stored_documents(engine.texts())
+    properties, documents = engine.scope(ref.scope).facts, stored_documents(engine.stored)
     return schemas.MachineDetailBody(
         **msgspec.structs.asdict(machine_body(context, ref)),
         computer_name=machine_computer_name(engine.machine(ref), properties, documents),

@@ -51,7 +51,7 @@ def _fleet_metrics(scopes: Iterable[Scope]) -> Iterator[MetricFamily]:
 def _maintenance_metrics(context: OperatorContext) -> Iterator[MetricFamily]:
     engine = context.engine
     scopes = {scope.id: scope for scope in tuple(engine.scopes().values()) if scope.events}
-    fleet = FleetState(scopes, engine.policy, stored=engine.texts().get)
+    fleet = FleetState(scopes, engine.policy, stored=engine.stored)
     counts = count_waits(fleet, engine.clock.now())
     waiting = "Scheduled events that wait for something besides their own notice, by what it is."
     samples = (Sample(counts[kind], {"reason": kind.value}) for kind in RestraintKind)

@@ -47,7 +47,7 @@ async def read(context: ArmContext, resource: Document) -> str:
 
 def machine_user_data(engine: Engine, key: str, ref: MachineRef) -> str:
     """Return the user data that a machine reads on itself; ``key`` is the stored key."""
-    scope, find = engine.scope(ref.scope).facts, stored_documents(engine.texts())
+    scope, find = engine.scope(ref.scope).facts, stored_documents(engine.stored)
     sets = [set_id(scope, find)] if scope.kind.scales else []
     sealed = _find_sealed(find, [machine_id(engine.machine(ref), scope, find), *sets])
     return "" if sealed is None else _open(bytes.fromhex(key), *sealed)

@@ -7,7 +7,7 @@ the defaults below.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -76,12 +76,12 @@ class ManagedIdentity(NamedTuple):
     principal_id: str
 
 
-def stored_documents(texts: Mapping[str, str]) -> FindDocument:
-    """Return what finds documents of the management API among stored texts, and reads each of them once."""
+def stored_documents(stored: Callable[[str], str | None]) -> FindDocument:
+    """Return what finds documents of the management API among stored values, and reads each of them once."""
 
     @cache
     def find(resource_id: str) -> Json:
-        text = texts.get(resource_id.lower())
+        text = stored(resource_id.lower())
         return None if text is None else json.loads(text)
 
     return find
