@@ -1,8 +1,10 @@
 """A fleet with fixed names at a fixed time, with content for every page of the console."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypedDict
 
@@ -32,6 +34,8 @@ PAGE_PATHS: Mapping[str, str] = {
     "scope": "/scopes/web",
     "machine": "/machines/web_2",
     "delete": "/machines/web_3/delete",
+    "hosts": "/hosts",
+    "host": "/hosts/host-web-1-1",
     "events": "/events",
     "event": "/events/{event}",
     "timeline": "/scopes/web/timeline?hours=1",
@@ -87,9 +91,21 @@ def prepare_scene(server: Server) -> Scene:
     server.tell("clock", "advance", "2m10s")
     server.tell("approve", approved["id"])
     server.tell("fault", "batch", "429")
+    announce(server, "host-web-1-1")
     for name in ("web_0", "app-0", "db"):
         poll(guests[name])
     return Scene(server, terminate["id"])
+
+
+def announce(server: Server, host: str) -> None:
+    """Announce a maintenance of a host, as its page does."""
+    with httpx2.Client(base_url=server.ready["operator"]) as console:
+        token = re.search('name="csrf" value="([^"]+)"', console.get(f"/hosts/{host}").text)
+        assert token is not None
+        day = datetime.fromisoformat(console.get("/fleet/v1/clock").json()["now"]) + timedelta(days=1)
+        window = {"at": f"{day:%Y-%m-%d} 02:00", "until": f"{day:%Y-%m-%d} 06:00"}
+        form = {"csrf": token[1], "cause": "host-reboot", "silence": "ask", **window}
+        assert console.post(f"/hosts/{host}/announce", data=form).status_code == 303
 
 
 def machines(server: Server) -> list[Machine]:

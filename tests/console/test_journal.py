@@ -21,6 +21,7 @@ from fairwarning.drivers.simulated import Mishap
 from fairwarning.engine.engine import Engine
 from fairwarning.engine.faults import ActiveFault
 from fairwarning.engine.requests import Caller, Plan
+from fairwarning.engine.time_control import advance_to
 from tests.fleet_harness import FleetHarness, run
 
 WEB = Blueprint(name="web", count=3, terminate_notice=timedelta(minutes=5))
@@ -43,6 +44,17 @@ async def add_notes(engine: Engine) -> None:
     await engine.submit(caller, lambda view: Plan(texts=lambda changes: {"/a/resource": "{}"}))
 
 
+async def maintain_on_hold(stage: FleetHarness) -> None:
+    """Postpone a maintenance whose window opens while the fleet is on hold."""
+    maintenances = Control(stage.engine).maintenances
+    await maintenances.hold(OPERATOR, "an incident")
+    now = stage.now
+    await maintenances.announce(OPERATOR, "freeze", host="host-web-0-0", opens=now + timedelta(hours=1))
+    await maintenances.postpone(OPERATOR, "host-web-0-0", now + timedelta(hours=2))
+    await advance_to(stage.engine, stage.clock, now + timedelta(hours=3))
+    await maintenances.unhold(OPERATOR)
+
+
 def eventful() -> FleetHarness:
     """Return a fleet whose journal has lines of every kind."""
     stage = FleetHarness(WEB, watched=False)
@@ -63,6 +75,7 @@ def eventful() -> FleetHarness:
     )
     stage.do(ReportOutcomes(scope=ScopeId("web"), observations=(late,)))
     stage.advance("7h")
+    run(maintain_on_hold(stage))
     stage.poll("web_0")
     run(add_notes(stage.engine))
     stage.do(DeleteScopes(id=stage.new_id(), scopes=(ScopeId("web"),), force=True))

@@ -7,6 +7,7 @@ from datetime import datetime
 from fairwarning.core.changes import EventChanged, EventMilestone
 from fairwarning.core.model import Event, EventId, EventStatus
 from fairwarning.engine.ports import Entry
+from fairwarning.formats.timestamps import for_people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ def event_timelines(entries: Iterable[Entry], pending: Iterable[Event] = ()) -> 
     for entry in entries:
         change = entry.change
         if isinstance(change, EventChanged):
-            reason = change.reason or _impacted_machines(change)
+            reason = change.reason or _detail(change)
             step = TimelineStep(at=entry.at, what=change.what, by=change.by, reason=reason)
             before = timelines.get(change.event.id)
             steps = (step,) if before is None else (*before.steps, step)
@@ -91,9 +92,15 @@ def event_timelines(entries: Iterable[Entry], pending: Iterable[Event] = ()) -> 
     )
 
 
-def _impacted_machines(change: EventChanged) -> str:
-    """Return the machines whose impact has ended, for the milestone that reports them."""
-    return ", ".join(change.event.done) if change.what is EventMilestone.PROGRESSED else ""
+def _detail(change: EventChanged) -> str:
+    """Return what the milestone is about: the machines whose impact has ended, or the later NotBefore."""
+    match change.what:
+        case EventMilestone.PROGRESSED:
+            return ", ".join(change.event.done)
+        case EventMilestone.POSTPONED:
+            return f"until {for_people(change.event.not_before)}"
+        case _:
+            return ""
 
 
 def _known_steps(event: Event) -> Iterator[TimelineStep]:

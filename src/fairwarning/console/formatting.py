@@ -2,14 +2,15 @@
 
 import shlex
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
+from fairwarning.control.hosts import HostState
 from fairwarning.core.fleet import MachineState
 from fairwarning.core.model import HOME_GROUP, Machine, MachineRef, Scope, ScopeId, ScopeKind, VmName
-from fairwarning.formats import durations
+from fairwarning.formats import durations, instants
 from fairwarning.formats.timestamps import for_people, iso_milliseconds
 
 #: A symbol for every state, so that a state is never shown by colour alone; even old fonts have them all.
@@ -24,6 +25,13 @@ ICONS: Mapping[MachineState, str] = {
     MachineState.STOPPED: "○",
 }
 
+#: A symbol and the words for every state of a host.
+HOST_STATES: Mapping[HostState, tuple[str, str]] = {
+    HostState.IN_SERVICE: ("●", "in service"),
+    HostState.ANNOUNCED: ("▲", "to be maintained"),
+    HostState.IN_MAINTENANCE: ("▶", "in maintenance"),
+}
+
 KINDS: Mapping[ScopeKind, str] = {
     ScopeKind.STANDALONE: "VM",
     ScopeKind.AVAILABILITY_SET: "availability set",
@@ -36,6 +44,23 @@ KINDS: Mapping[ScopeKind, str] = {
 def instant(when: datetime | None, otherwise: str = "never") -> Markup:
     """Return an instant in UTC; a script adds the local time."""
     return escape(otherwise) if when is None else _time(when)
+
+
+def in_zone(when: datetime, zone: tzinfo) -> Markup:
+    """Return an instant in a time zone, with weekday and offset; a script adds the local time."""
+    return _time(when, "zoned", instants.for_people(when, zone))
+
+
+def window(opens: datetime | None, closes: datetime | None, zone: tzinfo) -> Markup:
+    """Return when a window opens and closes, in a time zone; what both instants share is there once."""
+    if opens is None or closes is None:
+        begin = Markup("") if opens is None else Markup("opens {}").format(in_zone(opens, zone))
+        return begin if closes is None else Markup("closes {}").format(in_zone(closes, zone))
+    first, last = instants.for_people(opens, zone), instants.for_people(closes, zone)
+    day, offset = first.rpartition(" ")[0][: len("Thu 2026-11-19 ")], first[-len(" +01:00") :]
+    if last.startswith(day) and last.endswith(offset):
+        first, last = first.removesuffix(offset), last.removeprefix(day)
+    return Markup("{} – {}").format(_time(opens, "zoned", first), _time(closes, "zoned", last))
 
 
 def ago(when: datetime | None, otherwise: str = "never") -> Markup:
@@ -85,16 +110,21 @@ def scope_path(scope: str) -> str:
     return f"/scopes/{quote(scope)}"
 
 
+def host_path(host: str) -> str:
+    """Return the path of a host's page."""
+    return f"/hosts/{quote(host)}"
+
+
 def time_of_day(when: datetime) -> str:
     """Return the time of an instant, in UTC."""
     return f"{when.astimezone(UTC):%H:%M:%S}"
 
 
-def _time(when: datetime, css_class: str = "") -> Markup:
+def _time(when: datetime, css_class: str = "", text: str = "") -> Markup:
     """Return an instant as a ``time`` element: readable text, and a value for scripts."""
     attribute = Markup(' class="{}"').format(css_class) if css_class else ""
     return Markup('<time{} datetime="{}">{}</time>').format(
-        attribute, iso_milliseconds(when), for_people(when)
+        attribute, iso_milliseconds(when), text or for_people(when)
     )
 
 

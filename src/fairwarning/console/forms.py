@@ -7,7 +7,7 @@ input. Callers check ``Form.errors`` before they use the result.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from typing import TypeVar
 
@@ -17,9 +17,11 @@ from fairwarning.core.blueprint import MOST_MACHINES, Blueprint, build, check_na
 from fairwarning.core.causes import MAINTENANCE
 from fairwarning.core.changes import MachineChanged
 from fairwarning.core.errors import FairWarningError, InvalidError, UnknownScopeError
-from fairwarning.core.inputs import parse_duration
+from fairwarning.core.inputs import check_visible, parse_duration
+from fairwarning.core.maintenance.values import OnSilence
 from fairwarning.core.model import EvictionPolicy, Machine, ScopeId, ScopeKind
 from fairwarning.core.policy import Policy, check_terminate_notice
+from fairwarning.formats.instants import parse_instant
 
 T = TypeVar("T")
 
@@ -110,6 +112,22 @@ class Form:
         """Return a duration, or None if the field is empty."""
         text = self.values[field]
         return self.attempt(field, lambda: parse_duration(text), None) if text else None
+
+    def instant(self, field: str, now: datetime, zone: tzinfo) -> datetime | None:
+        """Return an instant as operators write it, or None if the field is empty."""
+        return self.required_instant(field, now, zone) if self.values[field] else None
+
+    def required_instant(self, field: str, now: datetime, zone: tzinfo) -> datetime:
+        """Return an instant as operators write it."""
+        text = self.values[field]
+        if not text:
+            self.add_error(field, "an instant is required, e.g. 'Thu 02:00' or +5h")
+            return now
+        try:
+            return parse_instant(text, now, zone)
+        except ValueError as problem:
+            self.add_error(field, str(problem))
+            return now
 
     def _integer(self, field: str, text: str, least: int, most: int) -> int:
         if text.isascii() and text.isdecimal() and len(text) < 10 and least <= int(text) <= most:
@@ -279,3 +297,50 @@ def read_rollout(form: Form, scopes: Mapping[ScopeId, object]) -> RolloutForm:
 
 #: The initial values of the rollout form.
 ROLLOUT_DEFAULTS: Mapping[str, str] = {"scope": "", "cause": "host-update", "notice": ""}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncementForm:
+    """The maintenance of a host that a form describes."""
+
+    cause: str
+    opens: datetime | None
+    closes: datetime | None
+    on_silence: OnSilence
+
+
+def read_announcement(form: Form, now: datetime, zone: tzinfo) -> AnnouncementForm:
+    """Return the maintenance that a form describes; valid if the form has no errors."""
+    return AnnouncementForm(
+        cause=form.chosen("cause", {name: name for name in MAINTENANCE}),
+        opens=form.instant("at", now, zone),
+        closes=form.instant("until", now, zone),
+        on_silence=form.chosen("silence", {choice.value: choice for choice in OnSilence}),
+    )
+
+
+def read_reason(given: Fields) -> str:
+    """Return the reason in a form.
+
+    Raises:
+        InvalidError: the reason contains an invisible character.
+    """
+    reason = given.get("reason")
+    check_visible(reason, "reason")
+    return reason
+
+
+#: The initial values of the form that announces a maintenance.
+ANNOUNCEMENT_DEFAULTS: Mapping[str, str] = {
+    "cause": "host-reboot",
+    "at": "",
+    "until": "",
+    "silence": OnSilence.PROCEED.value,
+}
+
+#: M-13: what becomes of a maintenance if a tenant has not answered at NotBefore.
+SILENCE: Mapping[OnSilence, str] = {
+    OnSilence.PROCEED: "goes ahead: silence is consent",
+    OnSilence.SKIP: "is withdrawn",
+    OnSilence.ASK: "waits for an approval",
+}

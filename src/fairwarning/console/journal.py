@@ -35,9 +35,11 @@ from fairwarning.core.history import (
     OperatorAction,
     to_history_entry,
 )
+from fairwarning.core.maintenance.values import Maintenance, MaintenancePhase
 from fairwarning.core.model import Machine, ScopeId, ScopeProperties, VmName
-from fairwarning.core.stored.kinds import kind_name
+from fairwarning.core.stored.kinds import HOLD, HOLD_OF_HOST, MAINTENANCE, kind_name
 from fairwarning.engine.ports import Entry, Line, Store
+from fairwarning.formats import timestamps
 from fairwarning.formats.counts import format_count
 from fairwarning.formats.durations import for_people
 
@@ -61,9 +63,9 @@ KINDS: Mapping[str, str] = {
     EventMilestone.SCHEDULED: "an event was announced",
     EventMilestone.SHOWN: "an event became visible to guests",
     EventMilestone.APPROVED: "an event was approved",
-    EventMilestone.OPENED: "the window of an event opened",
-    EventMilestone.BLOCKED: "an event is due and waits for something",
-    EventMilestone.POSTPONED: "an event was postponed",
+    EventMilestone.OPENED: "the window of an event's maintenance opened",
+    EventMilestone.BLOCKED: "an event was due and something kept it from starting",
+    EventMilestone.POSTPONED: "an event got a later NotBefore",
     EventMilestone.STARTED: "an impact started",
     EventMilestone.PROGRESSED: "an impact ended on a machine",
     EventMilestone.FAILED: "an impact failed and will be retried",
@@ -85,8 +87,8 @@ KINDS: Mapping[str, str] = {
     "machine-gone": "a machine was removed",
     "published": "a new document was published",
     "polled": "the last polls of scopes were recorded",
-    "text": "a document, the version of the inventory, the first reads of an event or the end of a session"
-    " was stored or removed",
+    "text": "a document, a maintenance, a hold, the version of an inventory, first reads of an event or the"
+    " end of a session was stored or removed",
 }
 
 
@@ -119,10 +121,24 @@ def _describe(entry: Entry, change: Line) -> HistoryEntry:
             return _entry(entry, deed, by=by, reason=detail)
         case PollsRecorded(scopes=scopes):
             return _entry(entry, "polled", reason=format_count(len(scopes), "scope"))
-        case TextChanged(key=key):
-            return _entry(entry, "text", type=kind_name(key), reason=key)
+        case TextChanged(key=key, text=text):
+            return _describe_text(entry, key, text)
         case _:
             assert_never(change)
+
+
+def _describe_text(entry: Entry, key: str, text: str | None) -> HistoryEntry:
+    if HOLD.has(key) or HOLD_OF_HOST.has(key):
+        host = "" if HOLD.has(key) else f" on host {key.removeprefix(HOLD_OF_HOST.prefix)}"
+        hold = None if text is None else HOLD.decode(text)
+        what = f"hold{host} ended" if hold is None else f"hold{host}: {hold.reason or 'no reason given'}"
+        return _entry(entry, "text", type=kind_name(key), by=hold.by if hold else "", reason=what)
+    if MAINTENANCE.has(key) and text is not None:
+        maintenance = MAINTENANCE.decode(text)
+        # Announced by this principal; who did the rest is in the lines of the events.
+        by = maintenance.by if maintenance.created_at == entry.at else ""
+        return _entry(entry, "text", type=kind_name(key), by=by, reason=_maintenance_summary(maintenance))
+    return _entry(entry, "text", type=kind_name(key), reason=key)
 
 
 def _entry(
@@ -139,6 +155,15 @@ def _entry(
         by=by,
         reason=reason,
     )
+
+
+def _maintenance_summary(maintenance: Maintenance) -> str:
+    detail = ""
+    if maintenance.phase is MaintenancePhase.SCHEDULED:
+        detail = f", not before {timestamps.for_people(maintenance.not_before)}"
+    elif maintenance.reason:
+        detail = f": {maintenance.reason}"
+    return f"{maintenance.cause} of {maintenance.subject} is {maintenance.phase}{detail}"
 
 
 def _scope_summary(facts: ScopeProperties) -> str:

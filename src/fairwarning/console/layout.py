@@ -13,6 +13,7 @@ from fairwarning.engine.clock import ManualClock
 #: The entries of the menu, in order.
 MENU: Mapping[str, str] = {
     "/": "Fleet",
+    "/hosts": "Hosts",
     "/events": "Events",
     "/create": "Create",
     "/maintenance": "Maintenance",

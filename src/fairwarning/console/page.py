@@ -51,6 +51,13 @@ def parse_fields(text: str) -> Fields:
     return Fields(tuple(pairs))
 
 
+def first_on_page(query: Fields, length: int, size: int) -> int:
+    """Return the position at which the chosen page of a list begins; 0 if the query names none."""
+    text = query.get("from", "0")
+    start = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
+    return start - start % size if start < length else 0
+
+
 @dataclass(frozen=True, slots=True)
 class FormProblem:
     """Why a form was not accepted, and the field with the error, if it is in one field."""

@@ -38,17 +38,21 @@ def _environment() -> Environment:
         instant=formatting.instant,
         ago=formatting.ago,
         countdown=formatting.countdown,
+        in_zone=formatting.in_zone,
         span=formatting.span,
         stamp=iso_milliseconds,
         time_of_day=formatting.time_of_day,
     )
     environment.globals.update(
         count=formatting.count,
+        host_path=formatting.host_path,
+        host_states=formatting.HOST_STATES,
         icons=formatting.ICONS,
         live_query=_live_query,
         machine_path=formatting.machine_path,
         path_to=formatting.path_to,
         scope_kind=formatting.scope_kind,
+        window=formatting.window,
         scope_path=formatting.scope_path,
     )
     return environment

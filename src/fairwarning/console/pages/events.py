@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from fairwarning.console.context import ConsoleContext
 from fairwarning.console.event_timeline import EventTimeline, event_timelines
+from fairwarning.console.host_records import maintenances_behind
 from fairwarning.console.page import CONSOLE, FormResult, Fragment, PageRequest, PageView
 from fairwarning.console.templating import TemplateMacros
 from fairwarning.console.timeline import draw_timeline
@@ -25,6 +26,9 @@ STEPS: Mapping[EventMilestone, str] = {
     EventMilestone.SCHEDULED: "announced",
     EventMilestone.SHOWN: "shown to guests for the first time",
     EventMilestone.APPROVED: "approved",
+    EventMilestone.OPENED: "window opened",
+    EventMilestone.BLOCKED: "due; waits for",
+    EventMilestone.POSTPONED: "postponed",
     EventMilestone.STARTED: "impact started",
     EventMilestone.PROGRESSED: "impact ended on",
     EventMilestone.FAILED: "attempt failed; will be retried",
@@ -64,6 +68,8 @@ async def show(context: ConsoleContext, request: PageRequest) -> PageView:
             total=len(pending),
             selected=selected,
             waits_for=context.control.waits_for(pending[:MOST_PENDING]),
+            maintenances=maintenances_behind(context, pending[:MOST_PENDING]),
+            zone=context.control.zone,
         ),
         macros.fragment("ended", "ended", timelines=ended[:MOST_ENDED]),
     )
@@ -90,6 +96,8 @@ async def show_event(context: ConsoleContext, request: PageRequest) -> PageView:
             steps=STEPS,
             waits_for=context.control.waits_for([event]),
             reads=context.engine.first_reads(event),
+            maintenance=maintenances_behind(context, [event]).get(event.barrier),
+            zone=context.control.zone,
         ),
         _drawing(context, event.scope, shown, window),
     )

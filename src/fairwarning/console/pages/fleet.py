@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from fairwarning.console.context import ConsoleContext
 from fairwarning.console.formatting import enable_notification_command, lacks_notification
-from fairwarning.console.page import Fields, Fragment, PageRequest, PageView
+from fairwarning.console.page import Fragment, PageRequest, PageView, first_on_page
 from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.document.endpoint_faults import EndpointFault
 from fairwarning.core.fleet import MachineState, machine_states
@@ -83,7 +83,7 @@ async def show_scope(context: ConsoleContext, request: PageRequest) -> PageView:
     """Return the page of a scope."""
     scope = context.engine.scope(ScopeId(request.name))
     tiles = list(_tiles(context, scope))
-    start, pages = _start(request.query, len(tiles)), range(0, len(tiles), PAGE_SIZE)
+    start, pages = first_on_page(request.query, len(tiles), PAGE_SIZE), range(0, len(tiles), PAGE_SIZE)
     macros = TemplateMacros("_fleet.html", request)
     drawing = _draw_map(context, macros, Group(scope, tiles[start : start + PAGE_SIZE]), "page")
     outer = macros.fragment(
@@ -194,9 +194,3 @@ def _totals(macros: TemplateMacros, groups: Sequence[Group]) -> Fragment:
 
 def _layout(places: Mapping[tuple[int, int], Sequence[Tile]]) -> str:
     return repr([(place, [tile.machine.name for tile in tiles]) for place, tiles in places.items()])
-
-
-def _start(query: Fields, length: int) -> int:
-    text = query.get("from", "0")
-    start = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
-    return start - start % PAGE_SIZE if start < length else 0
