@@ -87,6 +87,29 @@ def test_a_set_is_created_with_a_delay_and_a_deleted_instance_is_warned_approved
 
 
 @pytest.mark.story
+@pytest.mark.rule("M-08")
+def test_a_hold_shows_on_an_open_page_and_the_maintenance_of_a_host_waits_for_it(
+    url: str, open_tab: OpenTab
+) -> None:
+    host, other = open_tab(f"{url}/hosts/host-db-0-0"), open_tab(f"{url}/maintenance")
+    banner = host.get_by_text("The fleet is on hold: INC-88")
+
+    other.get_by_label("Reason").fill("INC-88")
+    other.get_by_role("button", name="Hold the fleet").click()
+    expect(banner).to_be_visible()
+    host.get_by_label("Not before").fill("+5h")
+    host.get_by_role("button", name="Announce maintenance").click()
+    expect(host.get_by_text("hold: INC-88", exact=False).last).to_be_visible()
+    host.get_by_role("button", name="End hold").click()
+    expect(host.get_by_text("The hold has ended")).to_be_visible()
+    host.go_back()
+
+    expect(banner).to_have_count(0)
+    host.get_by_role("button", name="Cancel maintenance").click()
+    expect(host.get_by_text("withdrawn: cancelled by operator:console")).to_be_visible()
+
+
+@pytest.mark.story
 def test_two_tabs_that_approve_at_once_both_get_an_answer_and_the_event_starts_once(
     server: Server, url: str, open_tab: OpenTab
 ) -> None:

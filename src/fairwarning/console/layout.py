@@ -42,6 +42,7 @@ def fragments(context: ConsoleContext, request: PageRequest, problem: str = "") 
         macros.fragment("tally", "tally", pending=pending),
         macros.fragment("csrf_token", "csrf-token"),
         macros.fragment("notice", "notice", problem=problem or engine.trouble),
+        macros.fragment("hold", "fleet-hold", hold=context.control.maintenances.hold_of()),
     )
 
 

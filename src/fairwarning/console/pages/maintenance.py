@@ -1,4 +1,4 @@
-"""The maintenance page: rollouts of maintenance through a scope, domain by domain."""
+"""The maintenance page: rollouts of maintenance through a scope, domain by domain; the hold on the fleet."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from enum import StrEnum
 from fairwarning.console.context import ConsoleContext
 from fairwarning.console.event_timeline import EventTimeline, event_timelines
 from fairwarning.console.formatting import count
-from fairwarning.console.forms import ROLLOUT_DEFAULTS, Form, read_rollout
+from fairwarning.console.forms import ROLLOUT_DEFAULTS, Form, read_reason, read_rollout
 from fairwarning.console.page import CONSOLE, FormError, FormResult, Fragment, PageRequest, PageView
 from fairwarning.console.templating import TemplateMacros
 from fairwarning.core.blueprint import domain
@@ -73,7 +73,7 @@ async def show(context: ConsoleContext, request: PageRequest) -> PageView:
         "scopes": {str(scope.id): _option(scope) for scope in available},
         "causes": {name: f"{name} – {cause.summary}" for name, cause in MAINTENANCE.items()},
     }
-    fragments = (_rollouts(context, request), await _finished(context, request))
+    fragments = (_rollouts(context, request), _hold(context, request), await _finished(context, request))
     return PageView(title="Maintenance", template="maintenance.html", values=values, fragments=fragments)
 
 
@@ -96,6 +96,18 @@ async def stop(context: ConsoleContext, request: PageRequest) -> FormResult:
     )
 
 
+async def hold(context: ConsoleContext, request: PageRequest) -> FormResult:
+    """Put the fleet on hold."""
+    await context.control.maintenances.hold(CONSOLE, read_reason(request.form))
+    return FormResult(PATH, "The fleet is on hold.")
+
+
+async def unhold(context: ConsoleContext, request: PageRequest) -> FormResult:
+    """End the hold on the fleet."""
+    await context.control.maintenances.unhold(CONSOLE)
+    return FormResult(PATH, "The hold has ended; what is ready starts.")
+
+
 def _rollouts(context: ConsoleContext, request: PageRequest) -> Fragment:
     rollouts = [
         (scope, rollout, domains(scope, rollout), _events(scope, rollout))
@@ -106,6 +118,11 @@ def _rollouts(context: ConsoleContext, request: PageRequest) -> Fragment:
     return TemplateMacros("_maintenance.html", request).fragment(
         "rollouts", "rollouts", rollouts=rollouts, waits_for=waits_for
     )
+
+
+def _hold(context: ConsoleContext, request: PageRequest) -> Fragment:
+    held = context.control.maintenances.hold_of() is not None
+    return TemplateMacros("_maintenance.html", request).fragment("hold", "hold", key=f"{held}", held=held)
 
 
 async def _finished(context: ConsoleContext, request: PageRequest) -> Fragment:

@@ -49,6 +49,8 @@ ACTIONS: tuple[FormAction, ...] = (
     FormAction("/create/{name:path}", create.create, _CREATE, emulator=True),
     FormAction("/maintenance", maintenance.start, _MAINTENANCE),
     FormAction("/maintenance/{name:path}/stop", maintenance.stop, _MAINTENANCE),
+    FormAction("/hold", maintenance.hold, _MAINTENANCE),
+    FormAction("/unhold", maintenance.unhold, _MAINTENANCE),
     FormAction("/clock/advance", clock.advance, _CLOCK, emulator=True),
     FormAction("/clock/next", clock.next_deadline, _CLOCK, emulator=True),
     FormAction("/clock/speed", clock.set_speed, _CLOCK, emulator=True),
