@@ -184,13 +184,9 @@ class FleetServer:
         await self._run_in_background(timer.run(self.engine, self.engine.clock))
         if settings.retention is not None:
             engine = self.engine
+            forget = Control(engine).maintenances.forget
             pruner = Pruner(
-                engine.store,
-                engine.leases,
-                engine.clock.now,
-                settings.retention,
-                self._needed_events,
-                Control(engine).maintenances.forget,
+                engine.store, engine.leases, engine.clock.now, settings.retention, self._needed_events, forget
             )
             await self._run_in_background(pruner.run())
         self._journal_log.start()

@@ -3,13 +3,13 @@
 A host has no record of its own: machines say on which host they are, as far as that was reported.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from fairwarning.core.errors import UnknownHostError
 from fairwarning.core.maintenance.values import Hold, Maintenance, MaintenancePhase
-from fairwarning.core.model import Event, HostId, Machine, Scope, ScopeId
+from fairwarning.core.model import Event, HostId, Machine, ScopeId
 from fairwarning.core.stored.kinds import HOLD_OF_HOST, MAINTENANCE, PENDING
 from fairwarning.engine.requests import View
 from fairwarning.formats.counts import format_count
@@ -73,13 +73,13 @@ class Host(NamedTuple):
 
 def all_hosts(view: View) -> Iterator[Host]:
     """Yield all hosts by name: those of machines, of maintenances that are not over, and those on hold."""
-    scopes: dict[HostId, list[Scope]] = {}
+    machines: dict[HostId, dict[ScopeId, list[Machine]]] = {}
     for scope in view.scopes():
-        for host in scope.machines.hosts():
-            scopes.setdefault(HostId(host), []).append(scope)
+        for machine in scope.machines.values():
+            machines.setdefault(machine.host, {}).setdefault(scope.id, []).append(machine)
     held = (HostId(key.removeprefix(HOLD_OF_HOST.prefix)) for key in view.keys_under(HOLD_OF_HOST.prefix))
-    names = {*scopes, *held, *(PENDING.find(view.text) or {})}
-    return (_host(view, name, scopes.get(name, ())) for name in sorted(names))
+    names = {*machines, *held, *(PENDING.find(view.text) or {})}
+    return (_host(view, name, machines.get(name, {})) for name in sorted(names))
 
 
 def find_host(view: View, name: str) -> Host:
@@ -89,27 +89,31 @@ def find_host(view: View, name: str) -> Host:
         UnknownHostError: nothing is known of such a host.
     """
     host = HostId(name)
-    found = _host(view, host, [view.scope(scope_id) for scope_id in view.scopes_on_host(host)])
+    machines = {
+        scope_id: [machine for machine in view.scope(scope_id).machines.values() if machine.host == host]
+        for scope_id in view.scopes_on_host(host)
+    }
+    found = _host(view, host, machines)
     if not (found.tenants or found.maintenances or found.hold):
         raise UnknownHostError(name)
     return found
 
 
-def _host(view: View, name: HostId, scopes: Iterable[Scope]) -> Host:
+def _host(view: View, name: HostId, machines: Mapping[ScopeId, Sequence[Machine]]) -> Host:
     ids = (PENDING.find(view.text) or {}).get(name, ())
     maintenances = (MAINTENANCE.find(view.text, id) for id in ids)
     tenants = (
         Tenant(
             scope.id,
-            tuple(machine for machine in scope.machines.values() if machine.host == name),
+            tuple(machines[scope.id]),
             scope.enabled,
             tuple(event for event in scope.events.values() if event.barrier in ids),
         )
-        for scope in scopes
+        for scope in map(view.scope, sorted(machines))
     )
     return Host(
         name,
-        tuple(sorted(tenants, key=lambda tenant: tenant.scope)),
+        tuple(tenants),
         tuple(maintenance for maintenance in maintenances if maintenance is not None),
         HOLD_OF_HOST.find(view.text, name),
     )

@@ -189,11 +189,7 @@ def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Fact
         case MoveMachine():
             return _move(fleet, command)
         case SetTags():
-            machine = replace(fleet.machine(command.machine), tags=command.tags)
-            if command.refreshed:
-                tags = fleet.scope(machine.scope).facts.model.tags
-                machine = replace(machine, model=replace(machine.model, tags=tags))
-            return iter((MachineChanged(scope=machine.scope, machine=machine, by=command.by),))
+            return _set_tags(fleet, command)
         case SetTagsOfSet():
             return scaleset.set_tags(fleet, command)
         case ChangeModel():
@@ -211,6 +207,14 @@ def _handle(fleet: FleetState, command: Command, now: datetime) -> Iterator[Fact
             return rollout.stop_rollout(fleet, command, now)
         case _:
             assert_never(command)
+
+
+def _set_tags(fleet: FleetState, command: SetTags) -> Iterator[Change]:
+    machine = replace(fleet.machine(command.machine), tags=command.tags)
+    if command.refreshed:
+        tags = fleet.scope(machine.scope).facts.model.tags
+        machine = replace(machine, model=replace(machine.model, tags=tags))
+    yield MachineChanged(scope=machine.scope, machine=machine, by=command.by)
 
 
 def _record_inventory(fleet: FleetState, command: RecordInventory, now: datetime) -> Iterator[Fact]:
