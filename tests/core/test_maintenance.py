@@ -205,6 +205,15 @@ def test_a_key_stands_for_one_maintenance_after_its_end_too() -> None:
 
 
 @pytest.mark.rule("M-11")
+def test_a_key_of_another_cause_is_refused() -> None:
+    fleet = MaintainedFleet()
+    fleet.maintain("kvm-1", key="CHG-1234")
+
+    with pytest.raises(InvalidError, match="key: stands for a host-reboot of host kvm-1"):
+        fleet.maintain("kvm-1", cause="freeze", key="CHG-1234")
+
+
+@pytest.mark.rule("M-11")
 def test_a_maintenance_is_forgotten_with_the_history_of_its_time() -> None:
     fleet = MaintainedFleet()
     over, pending = fleet.maintain("kvm-1"), fleet.maintain("kvm-2", opens="90d")

@@ -20,7 +20,9 @@ from fairwarning.formats.timestamps import for_people
 
 def maintain(fleet: FleetState, command: Maintain, now: datetime) -> Iterator[EventChanged | TextChanged]:
     """Yield a maintenance and its events; nothing if it is known, over or not (M-11)."""
-    if MAINTENANCE.find(fleet.text, command.id) is not None:
+    if (known := MAINTENANCE.find(fleet.text, command.id)) is not None:
+        if known.cause != command.cause:
+            raise InvalidError("key", f"stands for a {known.cause} of {known.subject}: {known.id}")
         return
     if command.cause not in PLANNED:
         raise InvalidError("cause", f"a {command.cause} is no planned maintenance")
