@@ -315,6 +315,7 @@ class FleetServer:
             serve.inventory,
             version,
             budgets=serve.budgets,
+            labels=serve.labels,
             replaces=serve.replaces,
             remove_most=serve.remove_most,
         )

@@ -357,7 +357,9 @@ def test_the_summary_of_a_command_is_not_cut(path: tuple[str, ...]) -> None:
 
 
 #: Commands whose output is neither a table nor a report.
-WITHOUT_JSON = {"agent", "az-env", "az-login", "clock", "completion", "db", "demo", "exec", "record"}
+WITHOUT_JSON = {
+    *("agent", "az-env", "az-login", "clock", "completion", "db", "demo", "exec", "host", "record"),
+}
 
 
 @pytest.mark.parametrize("path", ALL)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.config.read_file import ConfigError
 from fairwarning.core.inventory import InventoryVersion
+from fairwarning.core.maintenance.values import MaintenanceBudget
 from tests.config.files import loaded, write
 
 
@@ -85,3 +87,45 @@ def test_a_number_is_the_version_and_no_part_of_the_hash(tmp_path: Path) -> None
 
     assert numbered == replace(inventory_of(tmp_path, LISTED), number=3)
     assert str(numbered) == "3"
+
+
+BUDGETS_AND_HOSTS = """
+[[budget]]
+each = "scope"
+most = 1
+[[budget]]
+each = "db"
+group = "orders"
+most = 2
+[[host]]
+name = "kvm-17"
+labels = { rack = "B" }
+"""
+
+
+@pytest.mark.rule("F-10")
+def test_budgets_and_labels_of_hosts_are_part_of_the_inventory(tmp_path: Path) -> None:
+    serve = loaded(tmp_path, LISTED + BUDGETS_AND_HOSTS).settings.serve
+
+    assert serve is not None
+    assert serve.budgets == (
+        MaintenanceBudget(each="scope", most=1),
+        MaintenanceBudget(each="db", most=2, group="orders"),
+    )
+    assert serve.labels == {"kvm-17": {"rack": "B"}}
+    assert serve.inventory_version != inventory_of(tmp_path, LISTED)
+
+
+@pytest.mark.rule("F-10")
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(BUDGETS_AND_HOSTS * 2, "is listed twice", id="the same budget and host twice"),
+        pytest.param('[[budget]]\neach = "scope"\nmost = 0', "most", id="a budget of nothing"),
+        pytest.param("[[budget]]\nmost = 1", "each", id="a budget of no group"),
+        pytest.param('[[host]]\nname = "a\\u200b"', "invisible", id="a name that nobody can read"),
+    ],
+)
+def test_an_invalid_budget_or_host_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        loaded(tmp_path, LISTED + text)

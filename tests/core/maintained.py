@@ -59,12 +59,18 @@ class MaintainedFleet(FleetHarness):
         super().restart()
         self.control = Control(self.engine)
 
-    def apply(self, machines: Mapping[str, Mapping[str, str]], *budgets: MaintenanceBudget) -> None:
-        """Apply an inventory: the machines of each scope with their hosts, and the budgets."""
+    def apply(
+        self,
+        machines: Mapping[str, Mapping[str, str]],
+        *budgets: MaintenanceBudget,
+        labels: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        """Apply an inventory: the machines of each scope with their hosts, budgets, and labels of hosts."""
         self._versions += 1
         version = InventoryVersion(digest=str(self._versions), number=self._versions)
         scopes = [self._scope(name, hosts) for name, hosts in machines.items()]
-        run(self.control.apply_inventory(PLATFORM, scopes, version, budgets=budgets))
+        own = {HostId(host): own for host, own in (labels or {}).items()}
+        run(self.control.apply_inventory(PLATFORM, scopes, version, budgets=budgets, labels=own))
         run(self.engine.tick())
 
     def maintain(

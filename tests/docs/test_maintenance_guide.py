@@ -15,6 +15,7 @@ PRINTED = (
     ("fairwarning serve --check", "down at once: at most 1 of each scope, 1 of each db"),
     ("fairwarning cause host-reboot --host kvm-17 --at", "would be scheduled, not before Thu "),
     ("fairwarning cause host-reboot --host kvm-17 --at", "scheduled, not before Thu "),
+    ("fairwarning host list", "globex  rack=B  host-reboot, not before Thu"),
     ("fairwarning host show kvm-17", "globex  globex    silent: no guest polls"),
     ("fairwarning move globex kvm-19", "kvm-19"),
     ("fairwarning host show kvm-17", "approval of acme"),

@@ -27,7 +27,7 @@ ADD_LINE = "INSERT INTO journal (at, scope, version, kind, body) VALUES ('2026-1
 ADD_SCOPE = """
     INSERT INTO scope (id, set_name, kind, version, incarnation, body) VALUES (?, ?, 'standalone', 1, 1, ?)
 """
-ADD_DOCUMENT = "INSERT INTO document (key, body) VALUES ('/sets/app', '{}')"
+ADD_DOCUMENT = "INSERT INTO document (key, body) VALUES ('/subscriptions/s/resourcegroups/app', '{}')"
 
 #: Scopes with their set, their group and the last poll.
 SCOPES = (
@@ -67,7 +67,7 @@ def test_everything_in_an_old_database_gets_a_stamp(tmp_path: Path, version: int
     found = asyncio.run(snapshot(tmp_path))
 
     assert found.scope_stamps == {scope: 1 for scope, *_ in SCOPES}
-    assert found.text_stamps == {"/sets/app": 1}
+    assert found.text_stamps == {"/subscriptions/s/resourcegroups/app": 1}
     assert found.sets == {"web": SetName(1, 6), "lab/db": SetName(1, 4), "lab/app": SetName(1, 0)}
     assert found.position == 6
 

@@ -55,6 +55,7 @@ class HostInfo:
     """A host, as its machines report it."""
 
     name: str
+    labels: Mapping[str, str]
     state: str
     machines: int
     tenants: tuple[TenantInfo, ...]
@@ -84,19 +85,21 @@ def host() -> None:
 
 
 @host.command("list")
+@click.option("--label", metavar="NAME=VALUE", help="Only hosts with this label in the inventory.")
 @json_option
-def host_list(json_: bool) -> None:
+def host_list(label: str | None, json_: bool) -> None:
     """List the hosts, as their machines report them.
 
     \b
     Example:
       fairwarning host list
+      fairwarning host list --label rack=B
     """
-    body = connect().get("/hosts")
+    body = connect().get("/hosts", **({} if label is None else {"label": label}))
     if json_:
         print_json(json_member(body, "hosts"))
         return
-    headings = ("HOST", "STATE", "MACHINES", "SCOPES", "SILENT", "MAINTENANCE")
+    headings = ("HOST", "STATE", "MACHINES", "SCOPES", "SILENT", "LABELS", "MAINTENANCE")
     print_table(headings, map(_host_row, decode(body, HostList).hosts))
 
 
@@ -109,6 +112,7 @@ def _host_row(host: HostInfo) -> tuple[str, ...]:
         str(host.machines),
         str(len(host.tenants)),
         join_names(silent) if silent else "-",
+        join_names([f"{name}={value}" for name, value in host.labels.items()]),
         "; ".join(maintenances) or "-",
     )
 
@@ -117,7 +121,7 @@ def _host_row(host: HostInfo) -> tuple[str, ...]:
 @_HOST
 @json_option
 def host_show(name: str, json_: bool) -> None:
-    """Show a host: its machines, its maintenance, and what is in the way.
+    """Show a host, its maintenance and what is in the way.
 
     \b
     Example:
@@ -163,7 +167,9 @@ def host_complete(name: str, moved: tuple[tuple[str, str], ...], json_: bool) ->
 @_HOST
 @json_option
 def host_cancel(name: str, json_: bool) -> None:
-    """Cancel what is scheduled for a host; what has started goes on.
+    """Cancel what is scheduled for a host.
+
+    What has started goes on.
 
     \b
     Example:

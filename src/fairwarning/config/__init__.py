@@ -24,7 +24,7 @@ from fairwarning.formats.counts import format_count
 if TYPE_CHECKING:
     from fairwarning.core.document.recording import MachineRecording
     from fairwarning.core.inventory import InventoryScope, InventoryVersion
-    from fairwarning.core.maintenance.values import MaintenanceBudget
+    from fairwarning.core.maintenance.values import HostLabels, MaintenanceBudget
     from fairwarning.core.model import MachineRef
     from fairwarning.service_manager import ServiceManager
 
@@ -96,6 +96,7 @@ class ServeSettings:
     node: str
     inventory_version: "InventoryVersion"
     budgets: "tuple[MaintenanceBudget, ...]"
+    labels: "HostLabels"
     #: The PostgreSQL database; None if the data is in a directory.
     dsn: str | None = field(default=None, repr=False)
     migrate: bool = False

@@ -20,12 +20,12 @@ import msgspec
 
 from fairwarning.config.operator_file import FileKind, UnusableFileError, read_operator_file
 from fairwarning.config.read_file import entry_place, place
-from fairwarning.config.serve_file import BudgetTable, MachineEntry, ServeFile, SetTable
+from fairwarning.config.serve_file import BudgetTable, HostTable, MachineEntry, ServeFile, SetTable
 from fairwarning.core.blueprint import DOMAINS, MOST_MACHINES, check_group_name, check_name, instance_of
 from fairwarning.core.errors import FairWarningError, InvalidError
 from fairwarning.core.inputs import check_visible, parse_address, parse_duration
 from fairwarning.core.inventory import InventoryScope, InventoryVersion
-from fairwarning.core.maintenance.values import MaintenanceBudget
+from fairwarning.core.maintenance.values import HostLabels, MaintenanceBudget
 from fairwarning.core.model import (
     EvictionPolicy,
     HostId,
@@ -40,6 +40,7 @@ from fairwarning.core.model import (
     in_group,
 )
 from fairwarning.core.policy import check_terminate_notice
+from fairwarning.formats.hidden_characters import first_hidden
 from fairwarning.formats.suggestions import did_you_mean
 
 #: The columns of a CSV file that hold something other than a text.
@@ -53,6 +54,7 @@ class MachineInventory(NamedTuple):
     version: InventoryVersion
     scopes: tuple[InventoryScope, ...]
     budgets: tuple[MaintenanceBudget, ...]
+    labels: HostLabels
     addresses: Mapping[str, MachineRef]
     problems: tuple[str, ...]
 
@@ -109,6 +111,10 @@ class _InventoryBuilder:
         self._budgets: dict[tuple[str, str | None], MaintenanceBudget] = {}
         for index, budget in enumerate(file.budget):
             self._add_budget(entry_place("budget", index, budget.each), budget)
+        self._hashes += [_hash("host", host) for host in file.host]
+        self._labels: dict[HostId, Mapping[str, str]] = {}
+        for index, host in enumerate(file.host):
+            self._add_host(entry_place("host", index, host.name), host)
         for index, table in enumerate(file.set):
             self._add_set(entry_place("set", index, table.name), table)
 
@@ -118,7 +124,8 @@ class _InventoryBuilder:
         version = InventoryVersion(digest=digest, number=self._number)
         scopes = tuple(draft.scope() for draft in self._scopes.values())
         budgets = tuple(self._budgets.values())
-        return MachineInventory(version, scopes, budgets, self._addresses, tuple(self.problems))
+        problems = tuple(self.problems)
+        return MachineInventory(version, scopes, budgets, self._labels, self._addresses, problems)
 
     def add(self, listed: _Listed) -> None:
         """Add a machine to its scope."""
@@ -134,6 +141,14 @@ class _InventoryBuilder:
         if (budget.each, budget.group) in self._budgets:
             self.problems.append(f"{where}: is listed twice")
         self._budgets[budget.each, budget.group] = budget
+
+    def _add_host(self, where: str, table: HostTable) -> None:
+        if table.name in self._labels:
+            self.problems.append(f"{where}: is listed twice")
+        for text in (table.name, *table.labels, *table.labels.values()):
+            if first_hidden(text) is not None:
+                self.problems.append(f"{where}: has an invisible character")
+        self._labels[HostId(table.name)] = table.labels
 
     def _add_set(self, where: str, table: SetTable) -> None:
         try:
@@ -232,7 +247,7 @@ def _values(row: Mapping[str, str | None]) -> dict[str, object]:
     return values
 
 
-def _hash(table: str, content: SetTable | BudgetTable | MachineEntry) -> bytes:
+def _hash(table: str, content: SetTable | BudgetTable | HostTable | MachineEntry) -> bytes:
     """Return a hash of the keys of a table that differ from their defaults."""
     return blake2b(msgspec.json.encode({table: content}, order="sorted"), digest_size=16).digest()
 

@@ -207,6 +207,15 @@ class BudgetTable(_Table, omit_defaults=True, frozen=True, kw_only=True):
     ] = ""
 
 
+class HostTable(_Table, omit_defaults=True, frozen=True, kw_only=True):
+    """What is known of a physical host besides its machines."""
+
+    name: Annotated[str, Meta(min_length=1, description="the host, as machines name it")]
+    labels: Annotated[
+        dict[str, str], Meta(description="by what operators select hosts", examples=[{"rack": "B"}])
+    ] = {}
+
+
 class MachineEntry(_Table, omit_defaults=True, frozen=True, kw_only=True):
     """A machine; without ``set`` it is standalone."""
 
@@ -261,6 +270,7 @@ class ServeFile(_Table, frozen=True, kw_only=True):
     log: LogTable = LogTable()
     inventory: InventoryTable = InventoryTable()
     budget: list[BudgetTable] = []
+    host: list[HostTable] = []
     set: list[SetTable] = []
     machine: list[MachineEntry] = []
 

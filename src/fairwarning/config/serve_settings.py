@@ -176,6 +176,7 @@ class _SettingsReader:
             inventory=inventory.scopes,
             inventory_version=inventory.version,
             budgets=inventory.budgets,
+            labels=inventory.labels,
             replaces=file.inventory.replaces,
             remove_most=file.inventory.remove_most,
             guests=inventory.addresses,

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, timedelta, tzinfo
 from enum import Enum
 from functools import partial
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from fairwarning.control.draft import Draft, authorise
@@ -34,7 +35,7 @@ from fairwarning.core.fleet import FleetState
 from fairwarning.core.history import CommandRefused
 from fairwarning.core.inputs import field_context
 from fairwarning.core.inventory import InventoryScope, InventoryVersion, record_inventory
-from fairwarning.core.maintenance.values import MaintenanceBudget
+from fairwarning.core.maintenance.values import HostLabels, MaintenanceBudget
 from fairwarning.core.maintenance.waits import waits
 from fairwarning.core.model import (
     NO_SCOPE,
@@ -254,6 +255,7 @@ class Control:
         version: InventoryVersion,
         *,
         budgets: tuple[MaintenanceBudget, ...] = (),
+        labels: HostLabels = MappingProxyType({}),
         replaces: str = "",
         remove_most: bool = False,
     ) -> InventorySync:
@@ -271,7 +273,9 @@ class Control:
         check_kinds(self.engine.scopes(), inventory)
         if not remove_most:
             check_removals(self.engine.scopes(), inventory)
-        record = partial(Draft.record_inventory, version=version, replaces=replaces, budgets=budgets)
+        record = partial(
+            Draft.record_inventory, version=version, replaces=replaces, budgets=budgets, labels=labels
+        )
         await self.carry_out(principal, record, Action.APPLY_INVENTORY)
         # Only now is it known what is left to do: nodes with another version change nothing from here on.
         changes: list[Change] = []

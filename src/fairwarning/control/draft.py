@@ -8,6 +8,7 @@ says about the request if it is refused.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from fairwarning.control.refusals import Subject
 from fairwarning.core import barrier
@@ -43,7 +44,7 @@ from fairwarning.core.errors import ForbiddenError, IllegalTransitionError, Impa
 from fairwarning.core.fleet import Impact, Observation, outstanding_impacts
 from fairwarning.core.history import ActionNote, OperatorAction
 from fairwarning.core.inventory import InventoryScope, InventoryVersion
-from fairwarning.core.maintenance.values import Hold, MaintenanceBudget, OnSilence
+from fairwarning.core.maintenance.values import Hold, HostLabels, MaintenanceBudget, OnSilence
 from fairwarning.core.model import (
     NO_SCOPE,
     ApprovalSettings,
@@ -321,14 +322,18 @@ class Draft:
         )
 
     def record_inventory(
-        self, version: InventoryVersion, replaces: str = "", budgets: tuple[MaintenanceBudget, ...] = ()
+        self,
+        version: InventoryVersion,
+        replaces: str = "",
+        budgets: tuple[MaintenanceBudget, ...] = (),
+        labels: HostLabels = MappingProxyType({}),
     ) -> None:
         """Store the version of the inventory that is applied next, unless the fleet has a newer one."""
         self._ask(Action.APPLY_INVENTORY, ())
         # Places are counted anew by the new budgets, so every scope with events is needed.
         changed = budgets != (BUDGETS.find(self.view.text) or ())
         scopes = (scope.id for scope in self.view.scopes() if scope.events) if changed else ()
-        self._add(RecordInventory(version, replaces, budgets, tuple(scopes)))
+        self._add(RecordInventory(version, replaces, budgets, labels, tuple(scopes)))
 
     def apply_inventory(
         self, version: InventoryVersion, scopes: Sequence[InventoryScope], gone: Sequence[ScopeId]

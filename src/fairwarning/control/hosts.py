@@ -5,12 +5,13 @@ A host has no record of its own: machines say on which host they are, as far as 
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from fairwarning.core.errors import UnknownHostError
 from fairwarning.core.maintenance.values import Hold, Maintenance, MaintenancePhase
 from fairwarning.core.model import Event, HostId, Machine, ScopeId
-from fairwarning.core.stored.kinds import HOLD_OF_HOST, MAINTENANCE, PENDING
+from fairwarning.core.stored.kinds import HOLD_OF_HOST, HOST_LABELS, MAINTENANCE, PENDING
 from fairwarning.engine.requests import View
 from fairwarning.formats.counts import format_count
 
@@ -56,6 +57,8 @@ class Host(NamedTuple):
     tenants: tuple[Tenant, ...]
     maintenances: tuple[Maintenance, ...] = ()
     hold: Hold | None = None
+    #: What the inventory says of the host, such as its rack.
+    labels: Mapping[str, str] = MappingProxyType({})
 
     @property
     def state(self) -> HostState:
@@ -78,7 +81,8 @@ def all_hosts(view: View) -> Iterator[Host]:
         for machine in scope.machines.values():
             machines.setdefault(machine.host, {}).setdefault(scope.id, []).append(machine)
     held = (HostId(key.removeprefix(HOLD_OF_HOST.prefix)) for key in view.keys_under(HOLD_OF_HOST.prefix))
-    names = {*machines, *held, *(PENDING.find(view.text) or {})}
+    labels = HOST_LABELS.find(view.text) or {}
+    names = {*machines, *labels, *held, *(PENDING.find(view.text) or {})}
     return (_host(view, name, machines.get(name, {})) for name in sorted(names))
 
 
@@ -94,7 +98,7 @@ def find_host(view: View, name: str) -> Host:
         for scope_id in view.scopes_on_host(host)
     }
     found = _host(view, host, machines)
-    if not (found.tenants or found.maintenances or found.hold):
+    if not (found.tenants or found.maintenances or found.hold or found.labels):
         raise UnknownHostError(name)
     return found
 
@@ -116,4 +120,5 @@ def _host(view: View, name: HostId, machines: Mapping[ScopeId, Sequence[Machine]
         tuple(tenants),
         tuple(maintenance for maintenance in maintenances if maintenance is not None),
         HOLD_OF_HOST.find(view.text, name),
+        (HOST_LABELS.find(view.text) or {}).get(name, MappingProxyType({})),
     )

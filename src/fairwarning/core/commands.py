@@ -11,7 +11,7 @@ from typing import NamedTuple, assert_never
 from fairwarning.core.blueprint import Blueprint, scope_ids
 from fairwarning.core.fleet import Observation
 from fairwarning.core.inventory import InventoryScope, InventoryVersion
-from fairwarning.core.maintenance.values import Hold, MaintenanceBudget, OnSilence
+from fairwarning.core.maintenance.values import Hold, HostLabels, MaintenanceBudget, OnSilence
 from fairwarning.core.model import (
     ApprovalSettings,
     BarrierId,
@@ -58,6 +58,7 @@ class RecordInventory(NamedTuple):
     #: The version that this one replaces although it is older.
     replaces: str = ""
     budgets: tuple[MaintenanceBudget, ...] = ()
+    labels: HostLabels = MappingProxyType({})
     #: The scopes with events, whose machines have places in the budgets.
     scopes: tuple[ScopeId, ...] = ()
 

@@ -91,7 +91,7 @@ from fairwarning.core.model import (
     in_group,
     replace,
 )
-from fairwarning.core.stored.kinds import BUDGETS, FIRST_READS, INVENTORY
+from fairwarning.core.stored.kinds import BUDGETS, FIRST_READS, HOST_LABELS, INVENTORY
 
 #: The service itself, as the history shows it.
 _PLATFORM = str(PLATFORM)
@@ -225,6 +225,9 @@ def _record_inventory(fleet: FleetState, command: RecordInventory, now: datetime
     if command.budgets != (BUDGETS.find(fleet.text) or ()):
         budgets = BUDGETS.encode(command.budgets) if command.budgets else None
         yield TextChanged(key=BUDGETS.key(), text=budgets)
+    if command.labels != (HOST_LABELS.find(fleet.text) or {}):
+        labels = HOST_LABELS.encode(command.labels) if command.labels else None
+        yield TextChanged(key=HOST_LABELS.key(), text=labels)
 
 
 def _apply_inventory(fleet: FleetState, command: ApplyInventory) -> Iterator[Change]:

@@ -39,6 +39,13 @@ class MaintenancesRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_on
     over: bool = False
 
 
+class HostsRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Which hosts to list: those with a label, or all."""
+
+    #: A label with its value, as ``rack=B``.
+    label: Text | None = None
+
+
 class CompleteHostRequest(ActorRequest, frozen=True, kw_only=True):
     """The hosts on which machines are now that were on the host before."""
 
@@ -114,6 +121,8 @@ class HostBody(Struct, frozen=True, kw_only=True):
     machines: int
     tenants: list[TenantBody]
     hold: HoldBody
+    #: What the inventory says of the host, such as its rack.
+    labels: dict[str, str]
     maintenances: list[MaintenanceBody]
 
 

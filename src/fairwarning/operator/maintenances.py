@@ -19,6 +19,7 @@ from fairwarning.operator.maintenance_schemas import (
     HoldRequest,
     HostBody,
     HostsBody,
+    HostsRequest,
     MaintenanceBody,
     MaintenanceRequest,
     MaintenancesBody,
@@ -68,9 +69,15 @@ async def maintenance(context: OperatorContext, name: str, request: schemas.Empt
     return _maintained_body(context, found)
 
 
-async def hosts(context: OperatorContext, _: str, request: schemas.EmptyRequest) -> HostsBody:
-    """Return all hosts."""
-    return HostsBody(hosts=[_host_body(context, host) for host in context.control.maintenances.hosts()])
+async def hosts(context: OperatorContext, _: str, request: HostsRequest) -> HostsBody:
+    """Return the hosts with a label, or all hosts."""
+    found = context.control.maintenances.hosts()
+    if request.label is not None:
+        name, equals, value = request.label.partition("=")
+        if not name or not equals:
+            raise InvalidError("label", "must be a name and a value, like rack=B")
+        found = (host for host in found if host.labels.get(name) == value)
+    return HostsBody(hosts=[_host_body(context, host) for host in found])
 
 
 async def host(context: OperatorContext, name: str, request: schemas.EmptyRequest) -> HostBody:
@@ -183,6 +190,7 @@ def _host_body(context: OperatorContext, host: Host) -> HostBody:
         machines=host.machines,
         tenants=[_tenant_body(tenant) for tenant in host.tenants],
         hold=_hold_body(host.hold),
+        labels=dict(host.labels),
         maintenances=[_body(context, maintenance) for maintenance in host.maintenances],
     )
 

@@ -109,7 +109,14 @@ _MAINTENANCE_ROUTES = (
         _Empty,
         maintenance_schemas.MaintenanceBody,
     ),
-    route("GET", f"{_V1}/hosts", "all hosts", maintenances.hosts, _Empty, maintenance_schemas.HostsBody),
+    route(
+        "GET",
+        f"{_V1}/hosts",
+        "the hosts with a label, or all hosts",
+        maintenances.hosts,
+        maintenance_schemas.HostsRequest,
+        maintenance_schemas.HostsBody,
+    ),
     route("GET", _HOST, "one host", maintenances.host, _Empty, maintenance_schemas.HostBody),
     route(
         "POST",

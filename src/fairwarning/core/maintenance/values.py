@@ -65,6 +65,9 @@ class Maintenance:
         return f"{len(self.machines)} machines" if self.host is None else f"host {self.host}"
 
 
+#: The labels of hosts that the inventory lists, such as the rack.
+HostLabels = Mapping[HostId, Mapping[str, str]]
+
 #: The maintenances that are not over, by host.
 PendingMaintenances = Mapping[HostId, tuple[BarrierId, ...]]
 

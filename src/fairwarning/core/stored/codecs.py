@@ -11,6 +11,7 @@ from fairwarning.core.document.render import Json
 from fairwarning.core.inventory import InventoryRecord, InventoryVersion, ReplacedInventory
 from fairwarning.core.maintenance.values import (
     Hold,
+    HostLabels,
     Maintenance,
     MaintenanceBudget,
     MaintenancePhase,
@@ -136,6 +137,18 @@ def write_budgets(budgets: tuple[MaintenanceBudget, ...]) -> str:
 def read_budgets(text: str) -> tuple[MaintenanceBudget, ...]:
     """Return the budgets of a fleet."""
     return tuple(MaintenanceBudget(**stored) for stored in json.loads(text))
+
+
+def write_labels(labels: HostLabels) -> str:
+    """Return the text of the labels of hosts."""
+    return json.dumps({host: dict(own) for host, own in sorted(labels.items())})
+
+
+@lru_cache(maxsize=4)
+def read_labels(text: str) -> HostLabels:
+    """Return the labels of hosts."""
+    stored = json.loads(text)
+    return MappingProxyType({HostId(host): MappingProxyType(own) for host, own in stored.items()})
 
 
 def write_places(places: Places) -> str:

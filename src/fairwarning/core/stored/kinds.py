@@ -20,6 +20,7 @@ from fairwarning.core.document.render import Json
 from fairwarning.core.inventory import InventoryRecord
 from fairwarning.core.maintenance.values import (
     Hold,
+    HostLabels,
     Maintenance,
     MaintenanceBudget,
     PendingMaintenances,
@@ -199,6 +200,15 @@ BUDGETS: Kind[tuple[MaintenanceBudget, ...]] = Kind(
     rules="core.maintenance.budgets",
     since=DataRelease.V0_3,
 )
+HOST_LABELS: Kind[HostLabels] = Kind(
+    name="labels of hosts",
+    keys=("host-labels",),
+    encode=codecs.write_labels,
+    decode=codecs.read_labels,
+    action=Action.APPLY_INVENTORY,
+    rules="core.inventory",
+    since=DataRelease.V0_3,
+)
 PLACES: Kind[Places] = Kind(
     name="places of a group",
     keys=("places:**",),
@@ -242,6 +252,7 @@ KINDS: tuple[StoredKind, ...] = (
     HOLD,
     HOLD_OF_HOST,
     BUDGETS,
+    HOST_LABELS,
     PLACES,
     FIRST_READS,
 )
