@@ -120,9 +120,10 @@ def set_turn(
     """Yield the queues of some groups with a barrier's turn if it waits for places, else without it."""
     for group in groups:
         places = places_of(fleet, group)
-        others = tuple(other for other in places.queue if other.barrier != turn.barrier)
-        queue = tuple(sorted((*others, turn))) if waits else others
-        if queue != places.queue:
+        known = [other for other in places.queue if other.barrier == turn.barrier]
+        if known != ([turn] if waits else []):
+            others = [other for other in places.queue if other.barrier != turn.barrier]
+            queue = tuple(sorted((*others, turn)) if waits else others)
             yield _written(group, Places(taken=places.taken, queue=queue))
 
 

@@ -29,6 +29,7 @@ from fairwarning.core.model import (
     BarrierId,
     Event,
     EventSource,
+    Machine,
     replace,
 )
 from fairwarning.core.stored.kinds import HOLD, HOLD_OF_HOST, MAINTENANCE
@@ -65,6 +66,9 @@ class _Barrier(NamedTuple):
     id: BarrierId
     events: tuple[Event, ...]
     maintenance: Maintenance | None
+    machines: Sequence[Machine]
+    #: The full names of the machines by the groups that have a budget.
+    groups: Mapping[str, frozenset[str]]
 
     @property
     def turn(self) -> QueuedBarrier:
@@ -86,13 +90,13 @@ def release(fleet: FleetState, now: datetime) -> Iterator[EventChanged | TextCha
     yield from _start(free, now)
     if free:
         return
-    barriers = sorted(steered.values(), key=lambda barrier: barrier.turn)
-    for barrier in barriers:
+    for barrier in sorted(steered.values(), key=lambda barrier: barrier.turn):
         # One at a time: the places that it takes or waits for are missing for the next.
-        if not restraints(fleet, barrier.events, now):
+        restraint = next(_restraints(fleet, barrier, now), None)
+        if restraint is None:
             yield from _start(barrier.events, now)
             return
-        if kept_back := tuple(_keep_back(fleet, barrier, now)):
+        if kept_back := tuple(_keep_back(fleet, barrier, restraint.kind, now)):
             yield from kept_back
             return
 
@@ -115,11 +119,18 @@ def _is_silent(event: Event, now: datetime) -> bool:
     return event.waiting and event.consent and event.approved_by is None and event.not_before <= now
 
 
-def restraints(fleet: FleetState, events: Sequence[Event], now: datetime) -> list[Restraint]:
-    """Return what keeps the waiting events behind one steered barrier from starting."""
-    barrier = _barrier(fleet, events)
-    found = [*_unready(barrier, now), *_holds(fleet, barrier)]
-    return found or list(_shortages(fleet, barrier))
+def restraints(fleet: FleetState, events: Sequence[Event], now: datetime) -> Iterator[Restraint]:
+    """Yield what keeps the waiting events behind one steered barrier from starting."""
+    return _restraints(fleet, _barrier(fleet, events), now)
+
+
+def _restraints(fleet: FleetState, barrier: _Barrier, now: datetime) -> Iterator[Restraint]:
+    ready = True
+    for restraint in (*_unready(barrier, now), *_holds(fleet, barrier)):
+        ready = False
+        yield restraint
+    if ready:
+        yield from _shortages(fleet, barrier)
 
 
 def is_steered(fleet: FleetState, event: Event) -> bool:
@@ -128,25 +139,27 @@ def is_steered(fleet: FleetState, event: Event) -> bool:
         return False
     return (
         MAINTENANCE.find(fleet.text, event.barrier) is not None
-        or held_by(fleet, (event,)) is not None
         or (needs_places(event) and bool(budgets_of(fleet)))
+        or held_by(fleet, machines_of(fleet, (event,))) is not None
     )
 
 
-def held_by(fleet: FleetState, events: Iterable[Event]) -> Hold | None:
-    """Return the hold on the fleet, or on a host with a machine of these events; None if there is none."""
+def held_by(fleet: FleetState, machines: Iterable[Machine]) -> Hold | None:
+    """Return the hold on the fleet, or on the host of one of these machines; None if there is none."""
     if (hold := HOLD.find(fleet.text)) is not None:
         return hold
-    hosts = dict.fromkeys(machine.host for machine in machines_of(fleet, events))
+    hosts = dict.fromkeys(machine.host for machine in machines)
     holds = (HOLD_OF_HOST.find(fleet.text, host) for host in hosts)
     return next((hold for hold in holds if hold is not None), None)
 
 
 def _steered_barriers(fleet: FleetState, ready: Iterable[Event]) -> Mapping[BarrierId, _Barrier]:
-    ids = {event.barrier for event in ready if is_steered(fleet, event)}
-    if not ids:
+    waiting: dict[BarrierId, list[Event]] = {}
+    for event in ready:
+        if event.barrier not in waiting and is_steered(fleet, event):
+            waiting[event.barrier] = []
+    if not waiting:
         return {}
-    waiting: dict[BarrierId, list[Event]] = {barrier: [] for barrier in ids}
     for event in fleet.events():
         if event.barrier in waiting and event.waiting:
             waiting[event.barrier].append(event)
@@ -154,8 +167,9 @@ def _steered_barriers(fleet: FleetState, ready: Iterable[Event]) -> Mapping[Barr
 
 
 def _barrier(fleet: FleetState, events: Sequence[Event]) -> _Barrier:
-    barrier = events[0].barrier
-    return _Barrier(barrier, tuple(events), MAINTENANCE.find(fleet.text, barrier))
+    id, machines = events[0].barrier, machines_of(fleet, events)
+    groups = grouped(budgets_of(fleet), machines)
+    return _Barrier(id, tuple(events), MAINTENANCE.find(fleet.text, id), machines, groups)
 
 
 def _unready(barrier: _Barrier, now: datetime) -> Iterator[Restraint]:
@@ -169,7 +183,7 @@ def _unready(barrier: _Barrier, now: datetime) -> Iterator[Restraint]:
 
 
 def _holds(fleet: FleetState, barrier: _Barrier) -> Iterator[Restraint]:
-    hold = held_by(fleet, barrier.events)
+    hold = held_by(fleet, barrier.machines)
     if hold is not None:
         yield Restraint(RestraintKind.HOLD, hold.reason or f"by {hold.by}")
 
@@ -177,10 +191,10 @@ def _holds(fleet: FleetState, barrier: _Barrier) -> Iterator[Restraint]:
 def _shortages(fleet: FleetState, barrier: _Barrier) -> Iterator[Restraint]:
     """Yield the groups of a barrier that have no room for it (M-05, M-06)."""
     budgets = budgets_of(fleet)
-    if not budgets or not all(map(needs_places, barrier.events)):
+    if not all(map(needs_places, barrier.events)):
         return
     mine = {event.id for event in barrier.events}
-    for group, names in grouped(budgets, machines_of(fleet, barrier.events)).items():
+    for group, names in barrier.groups.items():
         places, most = places_of(fleet, group), limit(budgets, group)
         others = frozenset(
             name for event, taken in places.taken.items() if event not in mine for name in taken
@@ -207,28 +221,38 @@ def _start(events: Iterable[Event], now: datetime) -> Iterator[EventChanged]:
         yield EventChanged(scope=event.scope, event=started, what=EventMilestone.STARTED, by=by)
 
 
-def _keep_back(fleet: FleetState, barrier: _Barrier, now: datetime) -> Iterator[EventChanged | TextChanged]:
+def _keep_back(
+    fleet: FleetState, barrier: _Barrier, restraint: RestraintKind, now: datetime
+) -> Iterator[EventChanged | TextChanged]:
     """Yield what the events behind a barrier wait for, once, and the barrier's turn for places."""
-    found = restraints(fleet, barrier.events, now)
-    short = all(restraint.kind is RestraintKind.BUDGET for restraint in found)
-    groups = grouped(budgets_of(fleet), machines_of(fleet, barrier.events))
-    hopeless = any(len(names) > limit(budgets_of(fleet), group) for group, names in groups.items())
-    hopeless = hopeless and not barrier.over_budget
-    reason = "; ".join(map(str, found))
+    short, hopeless = restraint is RestraintKind.BUDGET, _is_hopeless(fleet, barrier)
     if short and hopeless and barrier.maintenance is not None:
-        yield from withdraw(barrier.events, reason, now)
+        yield from withdraw(barrier.events, _reason(fleet, barrier, now), now)
         return
-    yield from set_turn(fleet, groups, barrier.turn, waits=short and not hopeless)
-    yield from _block((event for event in barrier.events if is_ready(event, now)), reason)
+    yield from set_turn(fleet, barrier.groups, barrier.turn, waits=short and not hopeless)
+    due = [event for event in barrier.events if is_ready(event, now) and not event.blocked]
+    if due:
+        yield from _block(due, _reason(fleet, barrier, now))
+
+
+def _is_hopeless(fleet: FleetState, barrier: _Barrier) -> bool:
+    """Whether the events behind a barrier can never have their places together (M-05)."""
+    if barrier.over_budget:
+        return False
+    budgets = budgets_of(fleet)
+    return any(len(names) > limit(budgets, group) for group, names in barrier.groups.items())
+
+
+def _reason(fleet: FleetState, barrier: _Barrier, now: datetime) -> str:
+    return "; ".join(map(str, _restraints(fleet, barrier, now)))
 
 
 def _block(events: Iterable[Event], reason: str) -> Iterator[EventChanged]:
     for event in events:
-        if not event.blocked:
-            blocked, by = replace(event, blocked=True), str(PLATFORM)
-            yield EventChanged(
-                scope=event.scope, event=blocked, what=EventMilestone.BLOCKED, by=by, reason=reason
-            )
+        blocked, by = replace(event, blocked=True), str(PLATFORM)
+        yield EventChanged(
+            scope=event.scope, event=blocked, what=EventMilestone.BLOCKED, by=by, reason=reason
+        )
 
 
 def withdraw(events: Iterable[Event], reason: str, now: datetime) -> Iterator[EventChanged]:

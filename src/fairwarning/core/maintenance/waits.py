@@ -6,6 +6,7 @@ from datetime import datetime
 
 from fairwarning.core.barrier import held_events
 from fairwarning.core.fleet import FleetState
+from fairwarning.core.maintenance.budgets import machines_of
 from fairwarning.core.maintenance.release import (
     Restraint,
     RestraintKind,
@@ -58,7 +59,8 @@ def _is_shown_steered(fleet: FleetState, event: Event) -> bool:
     if not is_steered(fleet, event):
         return False
     maintenance = MAINTENANCE.find(fleet.text, event.barrier)
-    return held_by(fleet, (event,)) is not None or (maintenance is not None and maintenance.dated)
+    held = held_by(fleet, machines_of(fleet, (event,))) is not None
+    return held or (maintenance is not None and maintenance.dated)
 
 
 def _sentence(restraint: Restraint, show: Show) -> str:
