@@ -2,13 +2,16 @@
 
 import pytest
 
-from fairwarning.core.commands import SetTags
+from fairwarning.core.blueprint import Blueprint
+from fairwarning.core.commands import RecordInventory, SetTags
 from fairwarning.core.errors import BudgetTooSmallError
+from fairwarning.core.inventory import InventoryVersion
 from fairwarning.core.maintenance.values import MaintenanceBudget, MaintenancePhase, OnSilence, Places
-from fairwarning.core.model import OPERATOR
+from fairwarning.core.model import OPERATOR, EventStatus
 from fairwarning.core.stored.kinds import PLACES
+from fairwarning.drivers.external import ExternalDriver
 from tests.core.maintained import TWO_HOSTS, MaintainedFleet
-from tests.fleet_harness import run, span
+from tests.fleet_harness import FleetHarness, run, span
 
 ONE_EACH = MaintenanceBudget(each="scope", most=1)
 
@@ -158,6 +161,23 @@ def test_what_is_no_longer_ready_reserves_nothing() -> None:
 
 
 @pytest.mark.rule("M-06")
+def test_what_can_never_have_its_places_waits_and_reserves_nothing() -> None:
+    machines = {"web": {"web_0": "kvm-1", "web_1": "kvm-1", "web_2": "kvm-2"}}
+    fleet = MaintainedFleet(machines)
+    fleet.cause("freeze", "web_0", "web_1", notice="1m")
+    fleet.apply(machines, ONE_EACH)
+    fleet.advance("1m")
+    assert fleet.waits_for("web") == "budget scope=web: 2 machines at once, and 1 is the most"
+
+    fleet.maintain("kvm-2")
+    fleet.approve_all()
+
+    assert fleet.down() == ["web/web_2"]
+    fleet.apply(machines)
+    assert fleet.down() == ["web/web_0", "web/web_1", "web/web_2"]
+
+
+@pytest.mark.rule("M-06")
 def test_what_is_on_hold_reserves_nothing() -> None:
     fleet = MaintainedFleet(THREE_HOSTS, ONE_EACH)
     fleet.maintain("kvm-2", opens="1h")
@@ -192,6 +212,35 @@ def test_owners_and_failures_take_places_and_never_wait(cause: str) -> None:
     assert fleet.down() == ["web/web_0"]
     fleet.complete()
     assert fleet.down() == ["app/app_0", "web/web_1"]
+
+
+@pytest.mark.rule("M-07")
+def test_evictions_take_places_and_never_wait_and_advice_takes_none() -> None:
+    fleet = FleetHarness(Blueprint(name="web", count=3, spot=True), driver=ExternalDriver())
+    fleet.do(RecordInventory(InventoryVersion(digest="first"), budgets=(ONE_EACH,)))
+    fleet.cause("rebalance", "web_0")
+    fleet.approve(*(event.id for event in fleet.pending("web")))
+    fleet.cause("hardware-failure", "web_0")
+
+    (evicted,) = fleet.cause("evict", "web_1")
+    fleet.approve(evicted)
+
+    assert fleet.status(evicted) is EventStatus.STARTED
+    places = PLACES.find(fleet.engine.texts().get, "scope=web")
+    assert places is not None
+    assert places.down() == {"web/web_0", "web/web_1"}
+    assert len(places.taken) == 2
+
+
+@pytest.mark.rule("M-07")
+def test_users_delete_as_many_machines_at_once_as_they_like() -> None:
+    fleet = FleetHarness(Blueprint(name="web", count=3, terminate_notice=span("5m")))
+    fleet.do(RecordInventory(InventoryVersion(digest="first"), budgets=(ONE_EACH,)))
+
+    deletes = fleet.cause("delete", "web_0", "web_1")
+    fleet.advance("5m")
+
+    assert fleet.statuses(*deletes) == [EventStatus.STARTED] * 2
 
 
 @pytest.mark.rule("M-14")
@@ -311,6 +360,23 @@ def test_a_blocked_event_starts_after_a_restart() -> None:
     fleet.complete()
 
     assert fleet.down() == ["app/app_0", "web/web_1"]
+
+
+@pytest.mark.rule("M-09")
+def test_a_place_that_was_given_back_before_a_restart_is_taken_after_it() -> None:
+    tags = {machine: {"db": "orders"} for machine in ("web_0", "db_0")}
+    machines = {"web": {"web_0": "kvm-1"}, "db": {"db_0": "kvm-2"}}
+    fleet = MaintainedFleet(machines, MaintenanceBudget(each="db", most=1), tags=tags)
+    fleet.maintain("kvm-1")
+    fleet.maintain("kvm-2")
+    fleet.approve_all("web")
+    fleet.approve_all("db")
+    run(fleet.control.maintenances.complete(OPERATOR, "kvm-1"))
+    assert fleet.down() == []
+
+    fleet.restart()
+
+    assert fleet.down() == ["db/db_0"]
 
 
 @pytest.mark.rule("M-09")
