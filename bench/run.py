@@ -75,6 +75,12 @@ def _exec(quick: bool) -> report.Section:
     return exec_.suite(5 if quick else 15, 100 if quick else 300)
 
 
+def _maintenance(quick: bool) -> report.Section:
+    from bench import maintenance
+
+    return maintenance.suite(maintenance.QUICK if quick else maintenance.USUAL)
+
+
 #: Each suite is imported when it runs: another checkout may lack what the others import.
 SUITES: Mapping[str, Callable[[bool], report.Section]] = {
     "poll": _poll,
@@ -87,6 +93,7 @@ SUITES: Mapping[str, Callable[[bool], report.Section]] = {
     "soak": _soak,
     "agent": _agent,
     "exec": _exec,
+    "maintenance": _maintenance,
 }
 
 

@@ -13,7 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from bench import agent, cluster, fairness, growth, pending, poll, report, scale, soak, start, store, watch
+from bench import (
+    agent,
+    cluster,
+    fairness,
+    growth,
+    maintenance,
+    pending,
+    poll,
+    report,
+    scale,
+    soak,
+    start,
+    store,
+    watch,
+)
 from bench.guests import scheduled, tag
 from bench.load import UnansweredError, answer_length
 from bench.measure import (
@@ -319,6 +333,7 @@ def test_every_suite_measures_something(tmp_path: Path, open_folder: Path, noon:
         soak.suite(3, tmp_path),
         agent.suite(1, 1.0),
         fairness.suite(1, 0.3),
+        maintenance.suite(maintenance.Effort(sizes=(100, 200), at_once=(1, 2), rounds=1, hosts=2)),
     ]
 
     page = report.save(tmp_path, sections, report.machine(), noon)
