@@ -10,8 +10,11 @@ from fairwarning.core.maintenance.values import MaintenanceBudget, MaintenancePh
 from fairwarning.core.model import OPERATOR, EventStatus
 from fairwarning.core.stored.kinds import PLACES
 from fairwarning.drivers.external import ExternalDriver
+from fairwarning.engine.ports import Store
+from fairwarning.store.memory import MemoryStore
 from tests.core.maintained import TWO_HOSTS, MaintainedFleet
 from tests.fleet_harness import FleetHarness, run, span
+from tests.histories.actions import FailingStore
 
 ONE_EACH = MaintenanceBudget(each="scope", most=1)
 
@@ -364,19 +367,37 @@ def test_a_blocked_event_starts_after_a_restart() -> None:
 
 @pytest.mark.rule("M-09")
 def test_a_place_that_was_given_back_before_a_restart_is_taken_after_it() -> None:
-    tags = {machine: {"db": "orders"} for machine in ("web_0", "db_0")}
-    machines = {"web": {"web_0": "kvm-1"}, "db": {"db_0": "kvm-2"}}
-    fleet = MaintainedFleet(machines, MaintenanceBudget(each="db", most=1), tags=tags)
-    fleet.maintain("kvm-1")
-    fleet.maintain("kvm-2")
-    fleet.approve_all("web")
-    fleet.approve_all("db")
-    run(fleet.control.maintenances.complete(OPERATOR, "kvm-1"))
-    assert fleet.down() == []
+    fleet = with_a_place_given_back(MemoryStore())
 
     fleet.restart()
 
     assert fleet.down() == ["db/db_0"]
+
+
+@pytest.mark.rule("M-09")
+def test_a_place_is_taken_once_the_store_works_again() -> None:
+    store = FailingStore()
+    fleet = with_a_place_given_back(store)
+
+    store.failures = 1
+    with pytest.raises(OSError, match="disk full"):
+        run(fleet.engine.tick())
+    run(fleet.engine.tick())
+
+    assert fleet.down() == ["db/db_0"]
+
+
+def with_a_place_given_back(store: Store) -> MaintainedFleet:
+    """Return a fleet in which a machine waits for a place that is free, before its node has looked."""
+    machines = {"web": {"web_0": "kvm-1"}, "db": {"db_0": "kvm-2"}}
+    tags = {machine: {"db": "orders"} for machine in ("web_0", "db_0")}
+    fleet = MaintainedFleet(machines, MaintenanceBudget(each="db", most=1), tags=tags, store=store)
+    for host, scope in (("kvm-1", "web"), ("kvm-2", "db")):
+        fleet.maintain(host)
+        fleet.approve_all(scope)
+    run(fleet.control.maintenances.complete(OPERATOR, "kvm-1"))
+    assert fleet.down() == []
+    return fleet
 
 
 @pytest.mark.rule("M-09")

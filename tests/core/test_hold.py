@@ -2,7 +2,9 @@
 
 import pytest
 
+from fairwarning.core.model import OPERATOR
 from tests.core.maintained import MaintainedFleet
+from tests.fleet_harness import run, span
 
 
 @pytest.mark.rule("M-08")
@@ -73,6 +75,22 @@ def test_a_hold_lasts_over_a_restart() -> None:
     fleet.restart()
     fleet.unhold()
     assert fleet.down() == ["db/db_0", "web/web_0"]
+
+
+@pytest.mark.rule("M-09", "M-10")
+def test_an_event_that_was_postponed_on_hold_starts_at_its_new_not_before() -> None:
+    fleet = MaintainedFleet()
+    fleet.hold()
+    (event,) = fleet.cause("freeze", "app_0", notice="5m")
+    fleet.advance("1h")
+
+    run(fleet.control.maintenances.postpone(OPERATOR, event, fleet.now + span("1h")))
+    fleet.unhold()
+    fleet.advance("59m")
+
+    assert fleet.down() == []
+    fleet.advance("1m")
+    assert fleet.down() == ["app/app_0"]
 
 
 @pytest.mark.rule("M-08")

@@ -354,7 +354,7 @@ def test_a_maintenance_that_asks_waits_for_the_silent_machine() -> None:
 def test_a_postponed_maintenance_keeps_its_approvals_and_gets_a_new_document() -> None:
     fleet = MaintainedFleet()
     fleet.poll("web_0")
-    maintained = fleet.maintain("kvm-1", opens="5h", closes="9h")
+    maintained = fleet.maintain("kvm-1", opens="5h", closes="9h", on_silence=OnSilence.ASK)
     fleet.approve_all()
     incarnation = fleet.incarnation("web")
     until = fleet.now + span("7h")
