@@ -273,6 +273,17 @@ def test_a_machine_that_reaches_the_host_is_warned() -> None:
 
 
 @pytest.mark.rule("M-12")
+def test_a_machine_that_reaches_the_host_has_the_not_before_of_the_others() -> None:
+    fleet = MaintainedFleet()
+    maintenances = fleet.control.maintenances
+    run(maintenances.announce(OPERATOR, "host-reboot", host="kvm-1", notice=span("5h")))
+
+    fleet.move("app_0", "kvm-1")
+
+    assert fleet.the_event("app").not_before == fleet.the_event("web").not_before == fleet.after("5h")
+
+
+@pytest.mark.rule("M-12")
 def test_a_host_waits_for_another_date_if_a_newcomer_cannot_be_warned_in_time() -> None:
     fleet = MaintainedFleet()
     maintained = fleet.maintain("kvm-1", opens="1h", closes="2h", on_silence=OnSilence.ASK)
