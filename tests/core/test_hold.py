@@ -33,6 +33,19 @@ def test_owners_go_on_while_the_fleet_is_on_hold() -> None:
     assert fleet.down() == ["app/app_0"]
 
 
+@pytest.mark.rule("M-07", "M-08")
+def test_what_owners_have_approved_starts_while_the_fleet_is_on_hold() -> None:
+    fleet = MaintainedFleet()
+    fleet.poll("app_0")
+    fleet.hold("firmware")
+    (event,) = fleet.cause("restart", "app_0")
+    assert fleet.down() == []
+
+    fleet.approve(event)
+
+    assert fleet.down() == ["app/app_0"]
+
+
 @pytest.mark.rule("M-08")
 def test_a_hold_of_a_host_is_for_this_host_alone() -> None:
     fleet = MaintainedFleet()

@@ -231,6 +231,19 @@ def test_a_maintenance_is_forgotten_with_the_history_of_its_time() -> None:
     assert fleet.phase(pending) is MaintenancePhase.SCHEDULED
 
 
+@pytest.mark.rule("M-11")
+def test_a_key_is_known_when_no_machine_is_on_the_host_any_more() -> None:
+    fleet = MaintainedFleet()
+    first = fleet.maintain("kvm-1", opens="5h", key="CHG-1234")
+    for machine in ("web_0", "db_0"):
+        fleet.move(machine, "kvm-2")
+
+    again = fleet.maintain("kvm-1", opens="5h", key="CHG-1234")
+
+    assert again.maintenance.id == first.maintenance.id
+    assert again.maintenance.phase is MaintenancePhase.WITHDRAWN
+
+
 def test_a_dry_run_shows_what_would_happen_and_changes_nothing() -> None:
     fleet = MaintainedFleet()
     before = fleet.engine.position
@@ -281,6 +294,17 @@ def test_a_machine_that_reaches_the_host_has_the_not_before_of_the_others() -> N
     fleet.move("app_0", "kvm-1")
 
     assert fleet.the_event("app").not_before == fleet.the_event("web").not_before == fleet.after("5h")
+
+
+@pytest.mark.rule("M-12")
+def test_a_machine_that_reaches_the_host_has_the_window_and_the_consent_of_the_others() -> None:
+    fleet = MaintainedFleet()
+    fleet.maintain("kvm-1", opens="5h", closes="9h", on_silence=OnSilence.ASK)
+
+    fleet.move("app_0", "kvm-1")
+
+    event = fleet.the_event("app")
+    assert (event.opens, event.withdraw_at, event.consent) == (fleet.after("5h"), fleet.after("9h"), True)
 
 
 @pytest.mark.rule("M-12")
