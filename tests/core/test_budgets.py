@@ -411,3 +411,18 @@ def test_the_history_says_once_what_a_blocked_event_waits_for() -> None:
     blocked = [entry for entry in fleet.history(fleet.the_event("app").id) if entry.kind == "blocked"]
 
     assert [entry.reason for entry in blocked] == ["budget scope=web: web/web_0 is down"]
+
+
+@pytest.mark.rule("M-05")
+def test_a_rollout_waits_for_places_and_can_be_stopped() -> None:
+    machines = {"web": {"web_0": "kvm-1", "web_1": "kvm-1"}, "db": {"db_0": "kvm-2"}}
+    fleet = MaintainedFleet(machines, ONE_EACH)
+
+    fleet.walk("web", "host-reboot")
+    fleet.approve_all()
+    fleet.advance("1h")
+
+    assert fleet.down() == []
+    assert fleet.waits_for("web") == "budget scope=web: 2 machines at once, and 1 is the most"
+    fleet.stop_walk("web")
+    assert fleet.pending("web") == ()
