@@ -37,7 +37,6 @@ PRINTED = (
 )
 
 
-@pytest.mark.story
 @pytest.mark.slow
 @pytest.mark.needs("curl")
 @pytest.mark.runs("docs/guides/maintain-a-host.md")
