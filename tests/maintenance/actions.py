@@ -304,6 +304,9 @@ def behave(world: World) -> None:
         if event.barrier not in world.promises:
             world.ask(world.fleet.control.cancel(OPERATOR, event.id))
             world.met["never fits"] += 1
+    # Without the cancelled events, others behind their barriers fit.
+    _answer(world, world.events())
+    world.fleet.advance("3h")
     assert not world.events(), f"events are left: {world.events()}"
 
 

@@ -14,6 +14,9 @@ from tests.chaos.ledger import Ledger
 from tests.chaos.players import Game
 from tests.cli.server import free_port, up
 
+#: One after the other: while a killed server is down, its ports look free to another rampage.
+pytestmark = pytest.mark.xdist_group("rampage")
+
 FLEET = ("--scale-set", "web=4", "--availability-set", "app=3", "--vm", "db", "--spot-vm", "batch")
 #: The number of ports above the base that a server may use: operator, machines, and management at 443.
 SPAN = 450
